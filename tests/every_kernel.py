@@ -190,6 +190,7 @@ def fused_blocks(dtype: type) -> list[tuple[Block, Tile]]:
         (Block(7, 7, 32, 64, 40), Tile(7, 7, images=2, slice=32, warps=8, pixel_warps=4)),
         (Block(15, 12, 16, 48, 24, 2), Tile(8, 6, slice=16, warps=2, pixel_warps=2, strip=4)),
         (Block(15, 12, 16, 48, 24, 2), Tile(8, 6, slice=48, warps=3, strip=4, stages=1, persistent=1)),
+        (Block(8, 12, 16, 48, 24, 2), Tile(2, 6, slice=48, warps=3, strip=2, stages=1, early=True)),
         (Block(9, 12, 3, 32, 16, 1, "stem", (18, 24)), Tile(4, 8, slice=32, warps=2, strip=4, stages=1)),
         (
             Block(9, 12, 3, 32, 16, 1, "stem", (18, 24)),
@@ -266,7 +267,7 @@ def row_blocks() -> list[tuple[Block, Tile]]:
         (Block(6, 13, 64, 96, 64), tile(4, 13, 32, stages=2, strip=2)),
         (Block(9, 28, 32, 64, 48, 2), tile(2, 14, 32, split=2, strip=2)),
         (Block(7, 7, 96, 96, 96, residual=True), tile(2, 7, 32, split=3, images=2, strip=2, warps=6)),
-        (Block(14, 14, 32, 192, 160, 2), tile(1, 7, 32, split=3, images=2)),
+        (Block(14, 14, 32, 192, 160, 2), tile(1, 7, 32, split=3, images=2, early=True)),
     ]
 
 

@@ -211,7 +211,7 @@ MUTANTS = [
         "sums of odd outputs begin with their neighbour's bias", f"{INT8_PERSISTENT} -k model",
     ),
     Mutant(
-        "few-rows-images", "common/optimize/few_rows.cu", "if (o >= O || n >= N) continue;", "if (o >= O) continue;",
+        "few-rows-images", "common/optimize/few_rows.cu", "|| o >= O || n >= N) continue;", "|| o >= O) continue;",
         "logits of no image are written", "tests/optimize/test_head.py -k more_rows",
     ),
     Mutant(
@@ -221,7 +221,7 @@ MUTANTS = [
         "half of the products are with the other half of x", "tests/optimize/test_head.py -k more_rows",
     ),
     Mutant(
-        "few-rows-bias", "common/optimize/few_rows.cu", "bias ? (P::Sum)bias[o] : 0", "bias ? (P::Sum)bias[o0] : 0",
+        "few-rows-bias", "common/optimize/few_rows.cu", "(P::Sum)bias[o] : 0", "(P::Sum)bias[o0] : 0",
         "all outputs of a block have its first one's bias", "tests/optimize/test_head.py -k more_rows",
     ),
     Mutant(
@@ -231,6 +231,20 @@ MUTANTS = [
     Mutant(
         "int8-sliding-tie", "common/kernels/one_step.py", "even = 1 - k % 2", "even = k % 2",
         "sums half way between two codes go to the odd one", "tests/kernels/test_one_step.py",
+    ),
+    Mutant(
+        "int8-nearest-below", "common/kernels/one_step.py", "for x in (above, below) if", "for x in (above,) if",
+        "a multiplier is moved up, though its neighbour below is nearer", "tests/kernels/test_one_step.py",
+    ),
+    Mutant(
+        "int8-multiplier-as-given", "common/quantize/rules.py",
+        "multiplier = one_step.nearest(weight, folded, multiplier, y.zero_point[0])", "pass",
+        "networks have channels that are requantized in two steps", "tests/quantize/test_quantize_import.py",
+    ),
+    Mutant(
+        "int8-alone-offsets", "common/optimize/alone_int8.cu", "{__uint_as_float(o.y), __uint_as_float(o.x)}",
+        "{__uint_as_float(o.x), __uint_as_float(o.y)}", "two neighbours have each other's offset",
+        f"{INT8_ALONE} -k convolutions",
     ),
     Mutant(
         "int8-sliding-slow-last", "common/optimize/blocks_int8.py",
@@ -459,6 +473,22 @@ MUTANTS = [
         "sliding-rows", "common/optimize/fused/sliding.h",
         "(y > 0 && y < ROWS - 1 && G::OUT_H % S::TILE_H == 0) ||", "(y > 0 && y < ROWS - 1) ||",
         "rows below the image's last one are not zero, where a tile reaches beyond it", f"{BLOCK} -k hidden_channels",
+    ),
+    Mutant(
+        "weights-before-they-came", "common/optimize/fused/block.h",
+        "cp_async_wait<1>();  // all but x", "cp_async_wait<2>();",
+        "weights go to registers before they are in shared memory", f"{BLOCK} -k every_kind",
+    ),
+    Mutant(
+        "weights-of-another-warp", "common/optimize/fused/block.h",
+        "            cp_async_wait<1>();  // all but x\n            __syncthreads();\n",
+        "            cp_async_wait<1>();  // all but x\n",
+        "a warp reads weights that another one has asked for, and that may not have come", f"{BLOCK} -k no_access",
+    ),
+    Mutant(
+        "head-bias", "common/optimize/head.h",
+        "const int o = slice * S::CHANNELS + channel_of(i);", "const int o = channel_of(i);",
+        "every slice has the biases of the first one", "tests/optimize/test_head.py",
     ),
     Mutant(
         "next-tile", "common/optimize/fused/block.h",

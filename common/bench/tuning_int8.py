@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from .. import cuda, kernels, topology, weights
 from ..cuda import layout as layouts
-from ..kernels import int8
+from ..kernels import int8, one_step
 from ..network.steps import fuse
 from ..optimize import search, tiles
 from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8
@@ -96,6 +96,7 @@ class Arrays:
         o, products = weight.shape[0], weight[0].size
         bias = int8.fold_zero_point(weight, random.integers(-1000, 1000, o, np.int32), ZERO)
         multiplier = (100 / (73 * 73 * np.sqrt(products)) * random.uniform(0.5, 1.5, o)).astype(np.float32)
+        multiplier = one_step.nearest(weight, bias, multiplier, ZERO)  # as in a network
         small = int8.small_sums(weight, bias, multiplier)
         there = cuda.to_layout(cuda.asarray(weight), "NHWC")
         return Int8Convolution(there, cuda.asarray(bias), cuda.asarray(multiplier), ZERO, small=small)

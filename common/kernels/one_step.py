@@ -1,5 +1,6 @@
 """Requantization in one instruction: parameters with which a single fma gives the codes of int8.requantize.
 
+    multiplier = nearest(weight, bias, multiplier, zero_point)       moved to neighbours that have such a fma
     made, exact = one_step(weight, bias, multiplier, zero_point)     (3, O) int32; the channels that have such a fma
 
 An int32 sum that begins at bias is, read as a float, a number between 2^23 and 2^24, times a power of two, MAGIC's. fma
@@ -11,10 +12,13 @@ once, ties to even; the bits of a negative float are a negative int. Clamped to 
 
 The offset must be a whole number of units, but (1.5·2^23 + b) · multiplier is none. b is chosen so that it is one, but
 for so little that no sum gets another code: `_window` has the room that each channel leaves, `first_in` finds b. What
-int8.requantize does to a sum, rounding twice, is so copied bit for bit, in 97 to 99 of 100 channels; the others
-are rounded twice.
+int8.requantize does to a sum, rounding twice, is so copied bit for bit, if there is such a b. For one channel in a
+hundred, with long sums one in three, there is none, and it is rounded twice. Whether there is one depends on the last
+bits of the multiplier, which come from the roundings of three scales: `nearest` moves it by a few floats to one that
+has a fma, and a network is computed with that one everywhere.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,7 @@ EXACT = 60  # multiplier · 2^EXACT, of `two_steps`: its products are in units o
 MIDDLE, HALF = 3 << 22, 1 << 22  # 1.5·2^23; how far a sum may be from it
 CODES = HIGH - LOW
 NUDGE = 8  # multipliers that are tried on either side of the given one, next to each other
+MOVED = 16  # floats that `nearest` tries on either side of a multiplier: a change of 2^-19 of it at most
 
 
 def first_in(step: int, modulus: int, low: int, high: int) -> int | None:
@@ -58,6 +63,7 @@ def _thresholds(multiplier: np.float32, zero_point: int, low: int, high: int) ->
     return k[there], first[there]
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _channel(multiplier: np.float32, zero_point: int, low: int, high: int) -> tuple[int, np.float32, int] | None:
     """(b, multiplier, offset) of a channel whose sums lie in [low, high]; None if there are none."""
     if not (np.isfinite(multiplier) and 2.0**-14 < multiplier < 0.25) or high - low >= 2 * HALF - 1:
@@ -105,6 +111,26 @@ def one_step(
             made[0, i] += one[0]
             made[1:, i] = _bits(one[1] * np.float32(2.0**-UNIT)), _bits(np.float32(one[2] * 2.0**-149))
     return made, np.array([one is not None for one in found])
+
+
+def nearest(weight: Int8, bias: Int32 | None, multiplier: Any, zero_point: int) -> NDArray[np.float32]:
+    """The multipliers, (O,) float32; where one has no exact fma, the nearest of MOVED floats on either side that has.
+
+    Arguments as of `one_step`. A multiplier whose neighbours have none either stays.
+    """
+    _, low, high = _sums(weight, bias)
+    given = np.asarray(multiplier, np.float32)
+    made = given.copy()
+    for i, m in enumerate(given):
+        below = above = m
+        for _ in range(MOVED + 1):
+            found = next((x for x in (above, below) if _channel(x, zero_point, int(low[i]), int(high[i]))), None)
+            if found is not None or not 2.0**-14 < m < 0.25:
+                break
+            below, above = np.nextafter(below, np.float32(0)), np.nextafter(above, np.float32(1))
+        if found is not None:
+            made[i] = found
+    return made
 
 
 def two_steps(weight: Int8, bias: Int32 | None, multiplier: Any, zero_point: int, unsigned: bool = False) -> Int32:

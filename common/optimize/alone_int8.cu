@@ -34,6 +34,9 @@
 #ifndef ODD
 #define ODD 1  // see one_step.h
 #endif
+#ifndef ONE_STEP
+#define ONE_STEP 0  // whether one fma requantizes all channels
+#endif
 #ifndef RESIDUAL
 #define RESIDUAL 1
 #endif
@@ -98,8 +101,9 @@ struct Weights {
             for (int half = 0; half < 2; ++half)
                 begin_at(i ? dw_begin[half] : hidden_begin[half], plane + 8 * WORDS + 16 * i + 4 * half + lane % 4);
             const uint4 m = plane[8 * WORDS + 16 * i + 8 + lane % 4], o = plane[8 * WORDS + 16 * i + 12 + lane % 4];
-            end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.x), __uint_as_float(o.y)}};
-            end[1] = {{__uint_as_float(m.z), __uint_as_float(m.w)}, {__uint_as_float(o.z), __uint_as_float(o.w)}};
+            // offsets lie the other way round: an fma of three even registers, or three odd ones, takes a cycle more
+            end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.y), __uint_as_float(o.x)}};
+            end[1] = {{__uint_as_float(m.z), __uint_as_float(m.w)}, {__uint_as_float(o.w), __uint_as_float(o.z)}};
         }
     }
     // Whether one fma requantizes these channels: the multipliers of two roundings are large, those of one tiny.
@@ -151,8 +155,7 @@ __device__ __forceinline__ void codes_of_hidden(unsigned (&two)[4], const int (&
     }
     const unsigned next = __shfl_sync(0xffffffffu, v[0], (lane + 4) % 32);
     two[0] = v[0], two[3] = next;
-    if (ST == 1) two[1] = two[2] = __byte_perm(v[0], next, 0x5432);
-    else two[1] = two[2] = v[ST - 1];
+    two[1] = two[2] = ST == 1 ? __byte_perm(v[0], next, 0x5432) : v[ST - 1];
 }
 
 // A lane's outputs: 4t … 4t + 3 of each 16, or 2t and 2t + 1 of the last 8. ends: multipliers, then offsets.
@@ -274,7 +277,7 @@ __device__ __forceinline__ void put_sums(signed char* here, const int (&sums)[ST
     for (int pair = 0; pair < PAIRS; ++pair) {
         constexpr int LAST = EIGHTS - 1;
         const int first = 2 * pair, second = first < LAST ? first + 1 : first;
-        const bool one = ends[16 * pair] < 1;
+        const bool one = ONE_STEP || ends[16 * pair] < 1;
 #pragma unroll
         for (int r = 0; r < STRIP; ++r)
 #pragma unroll
@@ -346,7 +349,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll 1
         for (int plane = 0; plane < PLANES; ++plane) {
             const Weights w(shared + plane * PLANE, lane);
-            if (Weights::in_one_step(shared + plane * PLANE)) add_plane<false>(sums, w, x_here, place, lane);
+            if (ONE_STEP || Weights::in_one_step(shared + plane * PLANE)) add_plane<false>(sums, w, x_here, place, lane);
             else add_plane<true>(sums, w, x_here, place, lane);
         }
         __syncwarp();  // nobody reads x any more

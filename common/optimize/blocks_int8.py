@@ -47,8 +47,11 @@ class Int8Convolution:
 class Slid:
     """The weights of a block as sliding_int8.cu and alone_int8.cu take them.
 
-    slow: how many hidden channels are requantized in two steps (kernels/one_step.py).
+    slow: how many hidden channels are requantized in two steps (kernels/one_step.py); slow_outputs: how many of
+    project's outputs, once `alone` was called.
     """
+
+    slow_outputs = 0
 
     def __init__(
         self, expand: Int8Convolution | None, depthwise: Int8Convolution, project: Int8Convolution, stride: int
@@ -72,6 +75,8 @@ class Slid:
             for (one, _), arrays in zip(made, given, strict=True)
         ]
         self._ends = np.concatenate(ends if len(ends) == 2 else [np.zeros_like(ends[0]), *ends]).astype(np.int32)
+        offsets = self._ends[2::3]  # of two neighbours the second one's comes first, see alone_int8.cu
+        self._ends[2::3] = offsets.reshape(2, -1, 2)[..., ::-1].reshape(offsets.shape)
         self._expand = None if expand is None else _deep(host[0][0])[order]
         # under taps 0 and 1 of a row lie bytes 0 and 2 of a register, or 1 and 3; the third tap is beside a zero
         taps = host[-1][0].reshape(hidden, 3, 3)[order].view(np.uint8).astype(np.uint32)
@@ -132,6 +137,7 @@ class Slid:
         made, right = one_step(*given)
         groups = np.arange(len(right)) // PLANE  # which end alike
         fast = np.array([right[groups == group].all() for group in groups])
+        self.slow_outputs = int((~fast).sum())
         ends = np.where(fast, made, two_steps(*given)).astype(np.int32)
         # sums of two outputs of a lane begin at them, twice: of pixels 2g and 2g + 1
         begins = [
@@ -299,14 +305,13 @@ def inverted_residual_int8(
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     name = ALONE if tile.alone else SLIDING if tile.chained else KERNEL
     if tile.slides:
-        by_step = (expand, depthwise, project) if tile.alone else (expand, depthwise)
-        odd = any(part.zero_point % 2 for part in by_step if part is not None)
-        switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
-        switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
-    build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
-    if tile.slides:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
         weights = [slid.alone()] if tile.alone else [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
+        by_step = (expand, depthwise, project) if tile.alone else (expand, depthwise)
+        odd = any(part.zero_point % 2 for part in by_step if part is not None)
+        in_one_step = slid.slow + (slid.slow_outputs if tile.alone else 0) == 0
+        switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}", f"-DONE_STEP={int(in_one_step)}")
+        switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
         hidden_zero = zero if expand is None else hidden_end[0] - LOW
         numbers = (
             (n, hidden_zero, *ends[-1].numbers) if tile.alone else (n, zero, hidden_zero, *ends[-1].numbers, *real)
@@ -314,6 +319,7 @@ def inverted_residual_int8(
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
+    build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
     kind = "alone" if tile.alone else "sliding" if tile.chained else "fused"
     kernel = prepared(f"{KERNEL}/{kind}", build, programmatic)
     cuda.allow_shared(kernel, block.shared(tile))

@@ -48,6 +48,9 @@
 #ifndef ODD
 #define ODD 1  // see one_step.h
 #endif
+#ifndef ONE_STEP
+#define ONE_STEP 0  // whether one fma requantizes all channels
+#endif
 #ifndef RESIDUAL
 #define RESIDUAL 1
 #endif
@@ -176,7 +179,8 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
             // zeros that the compiler does not know: of one register it makes copies for every product
             if (i % 3 == 0) begin[e % 2] = v[e] + spot.none[0], begin[2 + e % 2] = v[e] + spot.none[1];
             if (i % 3 == 1) end.multiplier[e % 2] = __int_as_float(v[e]);
-            if (i % 3 == 2) end.offset[e % 2] = __int_as_float(v[e]);
+            // an fma of three even registers, or three odd ones, takes a cycle more
+            if (i % 3 == 2) end.offset[1 - e % 2] = __int_as_float(v[e]);
         }
     }
     unsigned taps[3][2][2];  // by rows of taps, halves of channels, columns of taps
@@ -440,7 +444,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             // the warps of the same channels take items in turn, from one plane to the next
             const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
             // the multipliers of two_steps are large, those of one_step tiny
-            const bool one = ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
+            const bool one = ONE_STEP || ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
             if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
             else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
         }

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import topology
-from ..kernels import int8
+from ..kernels import int8, one_step
 from ..network.reference import run_layer
 from ..network.registry import Cost, Fusion, Match, Part, Step, register
 from ..network.steps import activation_of
@@ -223,7 +223,9 @@ class _Product(Rule):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Grid, Grid | None]:
         """(weight − its zero point, bias with the input's zero point folded in, multiplier, input grid, output grid).
 
-        The weight is int8, or int16 if it is not symmetric. UnsupportedModel for sums that could overflow int32.
+        The weight is int8, or int16 if it is not symmetric. The multiplier is scale_x · scale_w / scale_y, of int8
+        weights the nearest one with which one fma requantizes (kernels.one_step.nearest: 2^-19 off at most).
+        UnsupportedModel for sums that could overflow int32.
         """
         layer: Any = step.parts[self.main]
         (x,), y, grid = self.input_grids(step, layer), self.output_grid(step), grids[layer.weight]
@@ -239,8 +241,10 @@ class _Product(Rule):
             folded = int8.fold_zero_point(weight, bias, x.zero_point[0])  # type: ignore[arg-type]
         except ValueError as error:
             raise topology.UnsupportedModel(f"layer '{layer.name}': {error}") from None
-        multiplier = scale if y is None else scale / np.float32(y.scale[0])
-        return weight, folded, np.ascontiguousarray(multiplier, np.float32), x, y
+        multiplier = np.ascontiguousarray(scale if y is None else scale / np.float32(y.scale[0]), np.float32)
+        if y is not None and weight.dtype == np.int8:
+            multiplier = one_step.nearest(weight, folded, multiplier, y.zero_point[0])
+        return weight, folded, multiplier, x, y
 
 
 ACTIVATION = Part("activation", CLAMPS, optional=True)

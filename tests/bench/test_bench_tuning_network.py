@@ -15,7 +15,7 @@ from tiers import long
 
 from common import cuda, topology, weights
 from common.bench import tuning_in_network, tuning_network, tuning_network_int8
-from common.bench.candidates import UNFUSED, text_of
+from common.bench.candidates import UNFUSED, text_of, tile_of
 from common.bench.tuning_int8 import TimedInt8
 from common.bench.tuning_network import FAILED, KEPT, SLOWER, WRONG, Trial, Trials, candidates, descend, read_times
 from common.bench.tuning_network_int8 import FASTEST, Alone, Int8Trials
@@ -226,6 +226,23 @@ def test_trials_have_the_tiles_that_networks_use():
     assert first.items() < trials.tiles.items()  # a change is for one program
     assert len(trials.by_time(trials.used)) == len(more)
     assert Trials(model(), "fp32", 32).problem(blocks[0]) == Problem(blocks[0], 32, "float32", "halves")
+
+
+def test_the_next_kernel_is_let_begin_earlier_or_later(monkeypatch):
+    """The tile of now is tried with `early` the other way round, and every other tile with `early` as it has it."""
+    trials = Trials(model(), "fp16", 1)
+    block = next(b for b in trials.blocks({}) if trials.tiles[b] is not None)
+    monkeypatch.setattr(Problem, "programmatic", True)  # as on a card from sm_90 on
+    now, other = trials.tiles[block], dataclasses.replace(trials.tiles[block], warps=3)
+    monkeypatch.setattr(tuning_network, "candidates", lambda problem, times, most: [other, None])
+    some = trials.compiled({}, 1)
+    early = dataclasses.replace(now, early=True)
+    assert not now.early and some(block) == [early, other, None]
+    trials.tiles[block] = early
+    assert some(block) == [now, dataclasses.replace(other, early=True), None]
+    trials.tiles[block] = None
+    assert some(block) == [other, None]
+    assert tile_of(text_of(early)) == early and "begin first" in tiles.describe(early)
 
 
 @long

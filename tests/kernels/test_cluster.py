@@ -526,13 +526,14 @@ def can_be_programmatic():
         pytest.skip("the package cuda-bindings is not installed")
 
 
+@pytest.mark.parametrize("launches_first", [False, True])
 @programmatic
-def test_launches_that_overlap_wait_for_their_inputs(programmatic):
+def test_launches_that_overlap_wait_for_their_inputs(programmatic, launches_first):
     """A hundred launches, each of which reads what other blocks of the one before have written."""
     if programmatic:
         can_be_programmatic()
     n = 100_000 if on_gpu else 1000
-    kernel = compiled(CHAIN)
+    kernel = compiled("#define LAUNCHES_FIRST 1\n" * launches_first + CHAIN)
     a, b = cuda.asarray(np.arange(n, dtype=np.float32) % 1000), cuda.full(n, np.nan)
     grid = (-(-n // 256),)
     there, back = (kernel.bound(grid, (256,), (n, *two), programmatic=programmatic) for two in ((a, b), (b, a)))

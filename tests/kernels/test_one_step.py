@@ -30,6 +30,32 @@ def test_every_sum_has_its_code(rng, products, zero_point):
         np.testing.assert_array_equal(one_step.codes(sums, made[:, i : i + 1]), want)
 
 
+@pytest.mark.parametrize("products", [9, 27, 160])
+def test_a_multiplier_moves_to_one_that_has_a_fma(rng, products):
+    weight, bias, multiplier = drawn(rng, products, 5)
+    multiplier[:3] = 0.5, 1e-6, np.nan  # of which no neighbour has one
+    near = one_step.nearest(weight, bias, multiplier, 5)
+    before, after = (one_step.one_step(weight, bias, m, 5)[1] for m in (multiplier, near))
+    assert near.dtype == np.float32 and after[3:].all() and not after[:3].any()
+    np.testing.assert_array_equal(near[before], multiplier[before])
+    np.testing.assert_array_equal(near[:3], multiplier[:3])
+    moved = abs(near[3:].view(np.int32) - multiplier[3:].view(np.int32))
+    assert moved.max() <= one_step.MOVED and (moved[~before[3:]] > 0).all()
+    assert products < 100 or moved.any()
+
+
+def test_the_nearest_multiplier_is_taken(monkeypatch):
+    """Of two that are equally near the larger one."""
+    weight, given = np.ones((1, 9), np.int8), np.float32([0.01])
+    above, below = (np.nextafter(given, np.float32(end)) for end in (1, 0))
+    for able, want in (((above, below), above), ((below,), below), ((np.nextafter(above, np.float32(1)),), None)):
+        monkeypatch.setattr(one_step, "_channel", lambda m, *_, able=able: m in able or None)
+        found = one_step.nearest(weight, None, given, 0)
+        assert found == (able[0] if want is None else want)
+    monkeypatch.setattr(one_step, "_channel", lambda *_: None)
+    assert one_step.nearest(weight, None, given, 0) == given
+
+
 def test_unsigned_inputs_move_the_bias(rng):
     weight, bias, multiplier = drawn(rng, 9, 5)
     (signed, exact), (unsigned, same) = (

@@ -8,7 +8,7 @@ from int8_checks import block_of, drawn, modelled, nhwc, poisoned, same, there_o
 from tiers import long
 
 from common import cuda
-from common.kernels import int8
+from common.kernels import int8, one_step
 from common.kernels.traced import trace_call
 from common.optimize import blocks_int8
 from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, divides, inverted_residual_int8
@@ -52,9 +52,16 @@ def image_of(rng, block, batch):
     )
 
 
+def in_one_step(part):
+    """A convolution whose channels are all requantized in one step: then a kernel has no code for two."""
+    return replace(part, multiplier=one_step.nearest(part.weight, part.bias, part.multiplier, part.zero_point))
+
+
 def parts_of(rng, block, zero):
-    """The convolutions, with outputs that fill int8, and as the kernel takes them."""
+    """The convolutions, with outputs that fill int8, and as the kernel takes them; of zero −128 `in_one_step`."""
     parts = [part and replace(part, bounds=(-128, 127)) for part in block_of(rng, block, zero)]
+    if zero == -128:
+        parts = [part and in_one_step(replace(part, zero_point=-128)) for part in parts]
     there = [part and replace(there_of(part), small=True) for part in parts]
     return parts, there
 
@@ -66,8 +73,7 @@ def compared(rng, block, tile, batch, zero):
     """
     x = image_of(rng, block, batch)
     parts, there = parts_of(rng, block, zero)
-    if zero == -128:
-        parts, there = ([part and replace(part, zero_point=-128) for part in some] for some in (parts, there))
+    assert zero != -128 or Slid(*there, block.stride).slow == 0
     given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
     want = modelled(x, parts, block.stride, zero)
     out = poisoned(*want.shape)
