@@ -33,6 +33,10 @@ SUMS = 64  # most int32 sums of project per thread
 ALONE_SUMS = 112  # the same of alone_int8
 ALONE_REGISTERS = 120, 132  # of a lane of alone_int8 besides the sums, by stride
 ALONE_STRIPS = (1, 2, 4, 5, 7, 8)  # which candidates have
+STEM_REGISTERS = 248  # of a lane of stem_int8
+STEM_STRIPS = (1, 2, 3, 4, 5, 7, 8, 11, 14, 16, 20, 28, 38, 56, 112)
+STEM_CODES = 1200  # bytes of a warp of stem_int8 for codes
+STEM_PICTURE = 6 * 2 * 32 * 4 * 4  # and for six pairs of rows of the picture, in float32
 REGISTERS = 64 * 1024  # of a multiprocessor
 SHIPPED = Path(__file__).with_name("tiles_int8.json")
 
@@ -46,8 +50,8 @@ class Int8Tile:
     chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
     pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks
     of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
-    alone: by alone_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by itself, `blocks` blocks to a
-    multiprocessor, each of which takes one tile after the other.
+    alone: by alone_int8.cu, or a stem by stem_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by
+    itself, `blocks` blocks to a multiprocessor, each of which takes one tile after the other.
     """
 
     tile_h: int
@@ -129,7 +133,11 @@ class Int8Block:
     def alone_problem(self, tile: Int8Tile) -> str | None:
         """Why alone_int8.cu cannot compute the block with this tile, but for memory, in words; None if it can."""
         rows, columns = self.out_size
-        if not self.expand or self.stem_h or self.hidden % 16:
+        if self.stem_h and (self.hidden, self.outputs, self.stride) != (32, 16, 1):
+            return f"single warps take a stem with 32 hidden channels, 16 outputs and stride 1, got {self}"
+        if self.stem_h and self.stem_w != 2 * self.width:
+            return f"single warps take a stem on images of an even number of columns, got {self}"
+        if not self.expand or self.hidden % 16:
             return f"single warps need a 1×1 expand, to a multiple of 16 hidden channels, got {self}"
         if columns % ALONE_COLUMNS or self.width != columns * self.stride:
             return f"single warps need outputs of {ALONE_COLUMNS}·n columns, got {self}"
@@ -137,12 +145,14 @@ class Int8Block:
             return f"single warps take strip × {ALONE_COLUMNS} outputs of 1 image, 16 channels at a time, got {tile}"
         if tile.chained or not 1 <= tile.strip <= rows + 2:
             return f"a strip of single warps has 1 to {rows + 2} rows, got {tile}"
-        if self.item_bytes(tile) < tile.strip * 16 * self.outputs:
+        if not self.stem_h and self.item_bytes(tile) < tile.strip * 16 * self.outputs:
             return f"outputs must fit where x was for single warps, got {self} and {tile}"
         return None
 
     def item_bytes(self, tile: Int8Tile) -> int:
-        """Bytes of x of an item of alone_int8."""
+        """Bytes of x of an item of alone_int8; of stem_int8 half of what a warp has."""
+        if self.stem_h:
+            return (STEM_PICTURE + STEM_CODES) // 2
         rows = (tile.strip - 1) * self.stride + 3
         return rows * 16 * self.stride * ceil_div(self.channels, 16) * 16
 
@@ -161,6 +171,8 @@ class Int8Block:
     def registers(self, tile: Int8Tile) -> int:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
+        if tile.alone and self.stem_h:
+            return STEM_REGISTERS
         if tile.alone:
             return ALONE_REGISTERS[self.stride - 1] + self.sums(tile)
         if tile.chained:
@@ -182,6 +194,8 @@ class Int8Block:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         if tile.chained:
             return self._shared_of_sliding(tile)
+        if tile.alone and self.stem_h:
+            return 2 * tile.warps * self.item_bytes(tile)
         if tile.alone:
             weights = 16 * (self.hidden // 16 * (8 * self.words() + 32) + self.outputs)
             return weights + 2 * tile.warps * self.item_bytes(tile)
@@ -217,7 +231,7 @@ class Int8Block:
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
         if tile.alone:
-            return tile.strip * self.outputs // 2
+            return self.outputs // 2 * (1 if self.stem_h else tile.strip)
         pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
         group = output_group(self.outputs) if tile.chained else 32
         return group // 2 * pixels * ceil_div(ceil_div(self.outputs, group), tile.warps_n)
