@@ -256,10 +256,10 @@ def inverted_residual_int8(
     a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
     depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`. slid: Slid of the convolutions, for a tile that `slides`; default: it is made here.
+    tile: default `rule`; of a stem one that is chained, or of single warps. slid: Slid of the convolutions, for a tile that `slides`; default: it is made here.
     Requires sm_80. scale: of a stem's x that has real numbers, float32 or float16, which become codes as by
-    kernels.quantize with input_zero_point; it must be one that `divides` takes. programmatic: as in
-    inverted_residual.
+    kernels.quantize with input_zero_point; it must be one that `divides` takes, and `factors` for a tile of single
+    warps. programmatic: as in inverted_residual.
     C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, if no tile fits the card, or if the tile slides and Slid refuses.

@@ -60,11 +60,11 @@ constexpr int O = 16, H = HEIGHT, W = WIDTH, COLUMNS = 14, SEGMENTS = W / COLUMN
 constexpr int ITEMS = SEGMENTS * ceil_div(H, STRIP);  // of an image
 constexpr int STEPS = ceil_to(STRIP + 4, 3);          // of an item
 constexpr int DOWN = 3 * STEM_W;                      // numbers of a row of the picture
-constexpr bool REAL = sizeof(image_t) > 1;
 // bytes of a warp in shared memory: six pairs of rows of the picture, 4 numbers of each lane; three of codes
 constexpr int UNIT = 4 * sizeof(image_t), LANES = 26, PAIR = 2 * 32 * UNIT, RAW = 6 * PAIR;
-// words of a pair of codes: its even row, its odd row, firsts. 8 lanes times 4 that read at once do so from all banks
-constexpr int ODD_ROW = 28, FIRSTS = 56, SLOT = 100, MINE = RAW + 3 * SLOT * 4;
+// words of a pair of codes: its even row, its odd row, firsts, room for lanes that have none. The three rows that are
+// read at once lie in different banks
+constexpr int ODD_ROW = 36, FIRSTS = 68, SLOT = 124, MINE = RAW + 3 * SLOT * 4;
 // words of a lane for 16 hidden channels: expand [2][2], depthwise [2][3][2], project [2]; ends as of alone_int8.cu
 constexpr int TAPS_0 = 4, PROJECT_0 = 16, WORDS = 20, PLANE = 8 * WORDS + 32, Y_ENDS = 2 * PLANE;
 static_assert(EXPAND && STRIDE == 1 && HIDDEN == 32 && OUTPUTS == O, "channels");
@@ -107,33 +107,33 @@ __device__ __forceinline__ unsigned codes_of(uint2 v, const Real& to) {
 
 struct Stream {  // pairs of rows of the picture on their way, from the first item of a warp to its last
     const image_t *x, *from;
-    int index, row, end, lane;  // rows: of the picture, the next pair's first, and behind the item's last
-    bool column;
+    int index, row, end, lane;  // rows: of the picture, the next pair's first, and behind the last that the lane has
     unsigned zeros;
 
     __device__ __forceinline__ void begin(int all) {
         const Item item(index < all ? index : 0);
         const int first = (2 * item.ox - 4) * 3 + lane * 4;
-        column = (unsigned)first < DOWN && lane < LANES;
-        row = index < all ? 2 * (item.oy - 2) : -0x40000000;
+        row = 2 * (item.oy - 2);
         end = 2 * (item.oy + STRIP) + 2 < STEM_H ? 2 * (item.oy + STRIP) + 2 : STEM_H;
+        if ((unsigned)first >= DOWN || lane >= LANES || index >= all) end = 0;
+        end = here(end);
         from = x + (item.image * STEM_H + 2 * (item.oy - 2)) * DOWN + first;
     }
-    // Pair i from the next one on.
-    __device__ __forceinline__ void bring(char* to, int i) const {
+    // The next three pairs.
+    __device__ __forceinline__ void bring(char* to) {
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const bool inside = column && (unsigned)(row + 2 * i + (STEM_H % 2 ? j : 0)) < (unsigned)end;
-            const image_t* const four = from + (2 * i + j) * DOWN;
-            char* const there = to + j * 32 * UNIT;
+        for (int i = 0; i < 6; ++i) {
+            const bool inside = (unsigned)(row + (STEM_H % 2 ? i : i / 2 * 2)) < (unsigned)end;
+            const image_t* const four = from + i * DOWN;
+            char* const there = to + i * 32 * UNIT;
             if (UNIT == 16) cp_async_16(there, four, inside);
             else if (UNIT == 8) cp_async_8(there, four, inside);
             else if (inside) cp_async_4(there, four);
             else *(unsigned*)there = zeros;  // codes of zeros; a real number 0 becomes its code
         }
         cp_async_commit();
+        row += 6, from += 6 * DOWN;
     }
-    __device__ __forceinline__ void pass(int pairs) { row += 2 * pairs, from += 2 * pairs * DOWN; }
 };
 
 // ---- Hidden channels
@@ -198,28 +198,29 @@ struct Rows {
     const Weights& w;
     const Real& real;
     Stream& stream;
-    char *here, *there;  // of this lane, of the picture: three of the six pairs, and the other three
-    unsigned* codes;     // of the warp
-    const unsigned* at[3];  // where this lane reads codes, by pairs
-    int lane;
-    unsigned middle, first, ninth;  // selectors of bytes; the word that was put in firsts
-    bool puts_first;
-    unsigned* firsts;
+    char* shared;
+    // bytes of this lane in shared memory: of the picture, three of the six pairs, and the other three; where it puts
+    // codes, and firsts; where it reads them, by pairs
+    int now, later, to, to_firsts, at[3];
+    int right;                                 // the lane of the next pixels
+    unsigned also_middle, of_t, first;  // selectors of bytes, of which no compiler knows what they are
+    unsigned ninth;                            // the word of firsts
     unsigned a[4], two[4][4];
     int acc[3][4][4];
 
     // The pair at `raw` to the codes of pair S, and this lane's part of a row of expand's products.
-    template <int S> __device__ __forceinline__ void load(const char* raw) {
+    template <int S> __device__ __forceinline__ void load(int raw) {
         using F = typename Four<image_t>::type;
-        const unsigned even = codes_of(*(const F*)raw, real), odd = codes_of(*(const F*)(raw + 32 * UNIT), real);
-        unsigned* const to = codes + S * SLOT;
-        if (lane < LANES) to[lane] = even, to[ODD_ROW + lane] = odd;
+        const char* const pair = shared + raw;
+        const unsigned even = codes_of(*(const F*)pair, real), odd = codes_of(*(const F*)(pair + 32 * UNIT), real);
+        unsigned* const there = (unsigned*)(shared + to) + S * SLOT;
+        there[0] = even, there[ODD_ROW] = odd;
         ninth = __byte_perm(ninth, __byte_perm(even, odd, first), 0x3542);
-        if (puts_first) firsts[S * SLOT] = ninth;
+        *((unsigned*)(shared + to_firsts) + S * SLOT) = ninth;
         __syncwarp();
-        const unsigned* const from = at[S];
+        const unsigned* const from = (const unsigned*)(shared + at[S]);
         const unsigned w0 = from[0], w1 = from[1], w2 = from[2], w3 = from[3];
-        a[0] = w0, a[1] = __byte_perm(w1, w2, middle), a[2] = w1, a[3] = __byte_perm(w2, w3, middle);
+        a[0] = w0, a[1] = __byte_perm(w1, w2, of_t), a[2] = w1, a[3] = __byte_perm(w2, w3, of_t);
     }
     template <int KY, int I> __device__ __forceinline__ void convolve() {
 #pragma unroll
@@ -237,8 +238,9 @@ struct Rows {
             for (int e = 0; e < 4; ++e)
                 v[e] = code_at(is_slow(h, e % 2), d[h][e], end.multiplier[e % 2], end.offset[e % 2]);
             const unsigned four = (pack_unsigned(v[0], v[1], v[2], v[3]) & columns) | (zeros & ~columns);
-            const unsigned next = __shfl_sync(ALL, four, (lane + 4) % 32);
-            two[h][0] = four, two[h][1] = two[h][2] = __byte_perm(four, next, 0x5432), two[h][3] = next;
+            const unsigned next = __shfl_sync(ALL, four, right);
+            two[h][0] = four, two[h][1] = __byte_perm(four, next, 0x5432);
+            two[h][2] = __byte_perm(four, next, also_middle), two[h][3] = next;
         }
     }
     // Row y of the hidden pixels, I of three, is convolved, row y + 1 is expanded, and row y + 2 comes. Row y − 3 of the
@@ -248,9 +250,9 @@ struct Rows {
         int d[4][4];
 #pragma unroll
         for (int h = 0; h < 4; ++h) mma_bytes<true>(d[h], a, w.expand[h], w.hidden_begin[h]);
-        stream.bring(here + I * PAIR, I);
-        cp_async_wait<4>();
-        load<(I + 2) % 3>(I == 0 ? here + 2 * PAIR : there + (I - 1) * PAIR);
+        if (I == 1) cp_async_wait<1>();
+        load<(I + 2) % 3>(I == 0 ? now + 2 * PAIR : later + (I - 1) * PAIR);
+        if (I == 0) stream.bring(shared + now);
         convolve<2, I>(), convolve<1, I>();
         unsigned of[4];
 #pragma unroll
@@ -307,8 +309,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
               float inverse, float rest) {
     extern __shared__ uint4 shared[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = __shfl_sync(ALL, threadIdx.x / 32, 0);
-    char* const mine = (char*)shared + warp * MINE;
-    unsigned* const codes = (unsigned*)(mine + RAW);
+    const int raw = warp * MINE + lane * UNIT, codes = warp * MINE + RAW;
     const int all = N * ITEMS, step = gridDim.x * WARPS;
     int index = blockIdx.x * WARPS + warp;
     const unsigned zeros = (hidden_zero & 255) * 0x01010101u;
@@ -316,34 +317,32 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
     const Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};
     const Weights w(weights, lane);
 
-    // what lane 3 reads behind its words of firsts is multiplied by 0
-    if (lane < 6) codes[lane / 2 * SLOT + FIRSTS + 16 + lane % 2] = 0;
     wait_for_inputs();  // until here nothing depends on the kernel before
-    Stream stream = {x, x, index, 0, 0, lane, false, (input_zero & 255) * 0x01010101u};
+    Stream stream = {x, x, index, 0, 0, lane, (input_zero & 255) * 0x01010101u};
     stream.begin(all);
-    char* const raw = mine + lane * UNIT;
-    for (int i = 0; i < 6; ++i) stream.bring(raw + i * PAIR, i);
+    for (int i = 0; i < 2; ++i) stream.bring((char*)shared + raw + i * 3 * PAIR);
     launch_dependents();
-    stream.pass(6);
 
-    Rows rows = {w, real, stream, raw, raw + 3 * PAIR, codes};
-    rows.lane = lane;
-    rows.middle = t < 3 ? 0x5432 : 0x3210;
-    rows.first = lane % 3 == 0 ? 0x73 : 0x51;
-    rows.puts_first = lane < 24 && lane % 3 != 1;
-    rows.firsts = codes + FIRSTS + lane / 3 * 2 + lane % 3 / 2;
-    rows.ninth = 0;
+    Rows rows = {w, real, stream, (char*)shared, raw, raw + 3 * PAIR};
+    const bool has_first = lane < 24 && lane % 3 != 1;
+    rows.to = here(codes + 4 * lane);
+    const int unused = lane < 24 ? 24 + lane / 3 : lane - 8;
+    rows.to_firsts = here(codes + 4 * (FIRSTS + (has_first ? lane / 3 * 2 + lane % 3 / 2 : unused)));
 #pragma unroll
-    for (int i = 0; i < 3; ++i)  // of the pair before the odd row, of this one both, and firsts
-        rows.at[i] = codes + (t == 0 ? (i + 2) % 3 * SLOT + ODD_ROW : i * SLOT + (t == 1 ? 0 : t == 2 ? ODD_ROW : FIRSTS)) +
-                     (t < 3 ? 3 * g + 1 : 2 * g);
+    for (int i = 0; i < 3; ++i) {  // of the pair before the odd row, of this one both, and firsts
+        const int row = t == 0 ? (i + 2) % 3 * SLOT + ODD_ROW : i * SLOT + (t == 1 ? 0 : t == 2 ? ODD_ROW : FIRSTS);
+        rows.at[i] = here(codes + 4 * (row + (t < 3 ? 3 * g + 1 : 2 * g)));
+    }
+    rows.right = here((lane + 4) % 32);
+    rows.also_middle = 0x5432 + (N >> 31), rows.of_t = here(t < 3 ? 0x5432 : 0x3210);
+    rows.first = here(lane % 3 == 0 ? 0x73 : 0x51), rows.ninth = 0;
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
         rows.two[i / 4][i % 4] = 0;
 #pragma unroll
         for (int k = 0; k < 3; ++k) rows.acc[k][i / 4][i % 4] = 0;
     }
-    cp_async_wait<4>();
+    cp_async_wait<1>();
     rows.load<0>(raw), rows.load<1>(raw + PAIR);
     for (; index < all; index += step) {
         const Item item(index);
@@ -352,12 +351,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
         const int place = ((item.image * H + item.oy - 4) * W + item.ox + 2 * g) * O + 4 * t;
         const int left = H - item.oy < STRIP ? H - item.oy : STRIP;
         Outputs outputs = {(unsigned*)(y + place), (const unsigned*)(residual + (RESIDUAL ? place : 0)),
-                           g < 7 ? left : 0};
+                           here(g < 7 ? left : 0)};
 #pragma unroll 1
         for (int k = 0; k < STEPS; k += 3) {  // rows k − 1, k, k + 1
             if (k == STEPS - 6) {  // the pairs after those that are on their way are the next item's
                 stream.index += step;
                 stream.begin(all);
+                __syncwarp();  // or a compiler would make of the branch as many instructions in every turn
             }
             const auto take = [&](auto row) {
                 constexpr int I = decltype(row)::value;
@@ -367,9 +367,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
                 outputs.store(k - 4 + I, I, even, odd, to);
             };
             take(Index<0>()), take(Index<1>()), take(Index<2>());
-            char* const before = rows.here;
-            rows.here = rows.there, rows.there = before;
-            stream.pass(3);
+            const int before = rows.now;
+            rows.now = rows.later, rows.later = before;
             outputs.y += 3 * (W * O / 4), outputs.residual += 3 * (W * O / 4);
         }
     }
