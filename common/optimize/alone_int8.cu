@@ -166,8 +166,8 @@ __device__ __forceinline__ unsigned codes_of_y(const float* ends, int pair, int 
     const bool alone = 16 * pair + 8 >= O;  // of the last 8 outputs there is no second half
     const float* const multiplier = ends + first_output(pair, t);
     const float* const offset = multiplier + O;
-    const End first = {{multiplier[0], multiplier[1]}, {offset[0], offset[1]}};
-    const End second = alone ? first : End{{multiplier[2], multiplier[3]}, {offset[2], offset[3]}};
+    const End first = {{multiplier[0], multiplier[1]}, {offset[1], offset[0]}};
+    const End second = alone ? first : End{{multiplier[2], multiplier[3]}, {offset[3], offset[2]}};
     return codes<EXACT>(a[2 * i], a[2 * i + 1], b[2 * i], b[2 * i + 1], first, second) ^ 0x80808080u;
 }
 

@@ -20,9 +20,10 @@ from .features import missing
 from .generate import architecture
 from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
-KERNEL, SLIDING, ALONE = "inverted_residual_int8", "sliding_int8", "alone_int8"
+KERNEL, SLIDING, ALONE, STEM = "inverted_residual_int8", "sliding_int8", "alone_int8", "stem_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
 PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
+FOUR = 4  # the same of stem_int8
 UNIT = 8  # channels are multiples of it
 REAL = (np.dtype(np.float32), np.dtype(np.float16))  # of an image that the stem's block quantizes
 
@@ -45,13 +46,12 @@ class Int8Convolution:
 
 
 class Slid:
-    """The weights of a block as sliding_int8.cu and alone_int8.cu take them.
+    """The weights of a block as sliding_int8.cu, alone_int8.cu and stem_int8.cu take them.
 
-    slow: how many hidden channels are requantized in two steps (kernels/one_step.py); slow_outputs: how many of
-    project's outputs, once `alone` was called.
+    slow: how many hidden channels are requantized in two steps (kernels/one_step.py).
+    slow_of_stem: what stem_int8.cu has as SLOW, hidden channels by fours; slow_outputs: outputs that take two steps, as
+    SLOW_OUTPUTS of stem_int8.cu, bits, once `alone` or `stem` was called.
     """
-
-    slow_outputs = 0
 
     def __init__(
         self, expand: Int8Convolution | None, depthwise: Int8Convolution, project: Int8Convolution, stride: int
@@ -67,21 +67,27 @@ class Slid:
         hidden = len(right)
         # channels that take two steps come last; without expand they stay where x has them
         order = np.arange(hidden) if expand is None else np.argsort(~right, kind="stable")
-        planes = np.pad(right[order], (0, -hidden % PLANE), constant_values=True).reshape(-1, PLANE).all(axis=1)
-        fast = np.repeat(planes, PLANE)[:hidden]
+        both = [(one[:, order], two_steps(*arrays)[:, order]) for (one, _), arrays in zip(made, given, strict=True)]
+
+        def ends_by(size: int) -> tuple[Any, Any]:
+            """Where all of so many neighbouring channels take one step; their ends."""
+            groups = np.pad(right[order], (0, -hidden % size), constant_values=True).reshape(-1, size).all(axis=1)
+            fast = np.repeat(groups, size)[:hidden]
+            ends = [np.where(fast, one, two) for one, two in both]
+            return fast, np.concatenate(ends if len(ends) == 2 else [np.zeros_like(ends[0]), *ends]).astype(np.int32)
+
+        fast, self._ends = ends_by(PLANE)
         self.slow = int((~fast).sum())
-        ends = [
-            np.where(fast, one[:, order], two_steps(*arrays)[:, order])
-            for (one, _), arrays in zip(made, given, strict=True)
-        ]
-        self._ends = np.concatenate(ends if len(ends) == 2 else [np.zeros_like(ends[0]), *ends]).astype(np.int32)
-        offsets = self._ends[2::3]  # of two neighbours the second one's comes first, see alone_int8.cu
-        self._ends[2::3] = offsets.reshape(2, -1, 2)[..., ::-1].reshape(offsets.shape)
+        fast, self._ends_of_fours = ends_by(FOUR)
+        self.slow_of_stem = int((~fast).sum()) // FOUR
+        self.slow_outputs = 0  # known when they are put in order
         self._expand = None if expand is None else _deep(host[0][0])[order]
+        self._stem: Any = None
         # under taps 0 and 1 of a row lie bytes 0 and 2 of a register, or 1 and 3; the third tap is beside a zero
         taps = host[-1][0].reshape(hidden, 3, 3)[order].view(np.uint8).astype(np.uint32)
-        self._taps = np.stack([taps[..., 0] | taps[..., 1] << 16, taps[..., 2] << (16 if stride == 1 else 0)], axis=-1)
-        self._taps <<= (8 * (np.arange(hidden) % 2)).astype(np.uint32)[:, None, None]
+        pairs = np.stack([taps[..., 0] | taps[..., 1] << 16, taps[..., 2] << (16 if stride == 1 else 0)], axis=-1)
+        self._shifts = (8 * (np.arange(hidden) % 2)).astype(np.uint32)[:, None, None]
+        self._taps = pairs << self._shifts
         weight, bias, _ = map(_on_host, (project.weight, project.bias, project.multiplier))
         flat = weight.reshape(len(weight), -1)
         self._project, self._end = flat[:, order], project
@@ -93,17 +99,41 @@ class Slid:
     def alone(self) -> Any:
         """What alone_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small."""
         if self._alone is None:
+            given = self._expand, self._taps, self._project, self._ends
             self._alone = cuda.asarray(
-                np.concatenate([*map(self._plane, self._firsts(PLANE)), self._ends_of_project()])
+                np.concatenate(
+                    [*(self._plane(first, *given) for first in self._firsts(PLANE)), self._ends_of_project()]
+                )
             )
         return self._alone
 
-    def _plane(self, first: int) -> Any:
+    def stem(self) -> Any:
+        """What stem_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small.
+
+        A lane t has one of four neighbouring channels, as they are in order; they are requantized alike.
+        """
+        if self._stem is None:
+            assert self._expand is not None
+            hidden = len(self._expand)
+            # channel 4t + i of 16, as alone_int8.cu has them, is the one of lane t of the i-th four
+            places = np.arange(hidden).reshape(-1, 4, FOUR).transpose(0, 2, 1).ravel()
+            deep = self._expand.reshape(hidden, 3, 4, 4)[:, :, :3, :3].reshape(hidden, 3, 9)
+            expand = np.zeros((hidden, 32), np.int8)
+            expand[:, :12], expand[:, 16:28] = deep[..., 1:5].reshape(hidden, -1), deep[..., 5:].reshape(hidden, -1)
+            expand[:, 12:15] = deep[..., 0]
+            ends = self._ends_of_fours.copy()
+            ends[0] += LOW * deep.sum(axis=(1, 2), dtype=np.int32)  # the picture's codes are codes + 128
+            taps = (self._taps >> self._shifts)[places] << self._shifts
+            given = expand[places], taps, self._project[:, places], ends[:, places]
+            planes = [self._plane(first, *given) for first in self._firsts(PLANE)]
+            self._stem = cuda.asarray(np.concatenate([*planes, self._ends_of_project(FOUR)]))
+        return self._stem
+
+    def _plane(self, first: int, weight: Any, taps: Any, project: Any, ends: Any) -> Any:
         """The words of PLANE hidden channels: of each lane, four at a time, then ends of lanes with the same t."""
-        assert self._expand is not None
         g, t, e = (part.reshape(32, -1)[:, :4] for part in np.broadcast_arrays(*np.ogrid[:8, :4, :4]))
-        deep = self._expand.shape[1]
-        expand = np.pad(self._expand, ((0, 0), (0, -deep % 32)))
+        deep = weight.shape[1]
+        expand = np.pad(weight, ((0, 0), (0, -deep % 32)))
         of_half = [first + 4 * (g // 2) + 2 * half + g % 2 for half in range(2)]  # column g of a product
         words = [
             _bytes(expand[of_half[half], k + 4 * t + e])
@@ -111,40 +141,46 @@ class Slid:
         ]  # fmt: skip
         on_diagonal = g[:, 0] // 2 == t[:, 0]
         words += [
-            np.where(on_diagonal, self._taps[of_half[half][:, 0], ky, i], 0)
+            np.where(on_diagonal, taps[of_half[half][:, 0], ky, i], 0)
             for half in range(2) for ky in range(3) for i in range(2)
         ]  # fmt: skip
-        outputs = len(self._project)
+        outputs = len(project)
         for eight in range(outputs // 8):
-            words.append(_bytes(self._project[_outputs_of(eight, outputs)[g], first + 4 * t + e]))
+            words.append(_bytes(project[_outputs_of(eight, outputs)[g], first + 4 * t + e]))
         made = np.zeros((-(-len(words) // 4) * 4, 32), np.uint32)
         made[: len(words)] = words
-        ends = self._ends[:, first : first + PLANE]
-        halves = ends.reshape(6, 4, 2, 1, 2)  # [end][t][half][twice][channel]
+        some = ends[:, first : first + PLANE]
+        halves = some.reshape(6, 4, 2, 1, 2)  # [end][t][half][twice][channel]
         of_lanes = [
             part
             for i in (0, 3)
-            for part in (*(np.tile(halves[i, :, half], (1, 2, 1)) for half in range(2)), ends[i + 1], ends[i + 2])
+            for part in (
+                *(np.tile(halves[i, :, half], (1, 2, 1)) for half in range(2)),
+                some[i + 1],
+                _crossed(some[i + 2]),
+            )
         ]
         return np.concatenate([made.reshape(-1, 4, 32).transpose(0, 2, 1).ravel(), *map(_words, of_lanes)])
 
-    def _ends_of_project(self) -> Any:
+    def _ends_of_project(self, apart: int = 1) -> Any:
+        """apart: outputs of 16 end alike if their numbers are the same modulo `apart`."""
         part = self._end
         if not part.small:
             raise ValueError(f"{ALONE}: takes small sums of project")
         weight, bias, multiplier = map(_on_host, (part.weight, part.bias, part.multiplier))
         given = weight.reshape(len(weight), -1), bias, multiplier, part.zero_point, True
         made, right = one_step(*given)
-        groups = np.arange(len(right)) // PLANE  # which end alike
+        i = np.arange(len(right))
+        groups = i // PLANE * apart + i % apart  # which end alike
+        self.slow_outputs = int(sum(1 << j for j in range(apart) if not right[i % apart == j].all()))
         fast = np.array([right[groups == group].all() for group in groups])
-        self.slow_outputs = int((~fast).sum())
         ends = np.where(fast, made, two_steps(*given)).astype(np.int32)
         # sums of two outputs of a lane begin at them, twice: of pixels 2g and 2g + 1
         begins = [
             np.tile(ends[0][_outputs_of(eight, len(right))].reshape(4, 1, 2), (1, 2, 1))
             for eight in range(len(right) // 8)
         ]
-        return np.concatenate([*map(_words, begins), _words(ends[1:])])
+        return np.concatenate([*map(_words, begins), _words(ends[1]), _words(_crossed(ends[2]))])
 
     def stages(self, size: int) -> Any:
         """The bytes of all stages with slices of so many hidden channels, on the device."""
@@ -172,7 +208,9 @@ class Slid:
         project = np.zeros((len(o), size), np.int8)
         project[: self._project.shape[0], : self._project[:, some].shape[1]] = self._project[:, some]
         made = [] if self._expand is None else [rows(self._expand[some], size, row_bytes(self._expand.shape[1]))]
-        made += [rows(self._ends[:, some], 6, size), rows(self._taps[some].reshape(-1, 6), size, 6)]
+        ends = self._ends[:, some].copy()
+        ends[2::3] = _crossed(ends[2::3])
+        made += [rows(ends, 6, size), rows(self._taps[some].reshape(-1, 6), size, 6)]
         return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
 
 
@@ -180,6 +218,11 @@ def _outputs_of(eight: int, outputs: int) -> Any:
     """The output channels of the eight columns of a product of alone_int8.cu: of each 16 channels a lane has four."""
     column, pair = np.arange(8), eight // 2 * 16
     return pair + (column // 2 * 4 + eight % 2 * 2 + column % 2 if pair + 8 < outputs else column)
+
+
+def _crossed(offsets: Any) -> Any:
+    """Offsets of pairs of neighbours, the second one's first: see alone_int8.cu."""
+    return offsets.reshape(*offsets.shape[:-1], -1, 2)[..., ::-1].reshape(offsets.shape)
 
 
 def _words(array: Any) -> Any:
@@ -227,10 +270,10 @@ def inverted_residual_int8(
     a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
     depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`. slid: Slid of the convolutions, for a tile that `slides`; default: it is made here.
+    tile: default `rule`; of a stem one that is chained, or of single warps. slid: Slid of the convolutions, for a tile that `slides`; default: it is made here.
     Requires sm_80. scale: of a stem's x that has real numbers, float32 or float16, which become codes as by
-    kernels.quantize with input_zero_point; it must be one that `divides` takes. programmatic: as in
-    inverted_residual.
+    kernels.quantize with input_zero_point; it must be one that `divides` takes, and `factors` for a tile of single
+    warps. programmatic: as in inverted_residual.
     C, hidden and O must be multiples of 8.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, if no tile fits the card, or if the tile slides and Slid refuses.
@@ -279,10 +322,14 @@ def inverted_residual_int8(
     checks.apart(out, x=x, residual=residual)
     if tile is None:
         tile = rule(block, n, chained=stem)
-    if stem and tile is not None and not tile.chained:
-        raise ValueError(f"{KERNEL}: a stem's block needs a chained tile, got {tile}")
+    if stem and tile is not None and not tile.slides:
+        raise ValueError(f"{KERNEL}: a stem's block needs a chained tile or single warps, got {tile}")
     if tile is not None and tile.alone and (problem := block.alone_problem(tile)):
         raise ValueError(f"{KERNEL}: {problem}")
+    parts_of_inverse = None
+    if stem and tile is not None and tile.alone and scale is not None:
+        if (parts_of_inverse := factors(scale, np.dtype(x.dtype))) is None:
+            raise ValueError(f"{STEM}: scale must be one that `factors` takes, got {scale!r}")
     if tile is not None and tile.split > 1 and missing("clusters") and cuda.backend() == "gpu":
         raise ValueError(f"{KERNEL}: a tile with split {tile.split} {missing('clusters')}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
@@ -303,19 +350,25 @@ def inverted_residual_int8(
         raise ValueError(f"{ALONE}: takes small sums of project that fill int8")
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
-    name = ALONE if tile.alone else SLIDING if tile.chained else KERNEL
+    name = (STEM if stem else ALONE) if tile.alone else SLIDING if tile.chained else KERNEL
     if tile.slides:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
-        weights = [slid.alone()] if tile.alone else [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier]
         by_step = (expand, depthwise, project) if tile.alone else (expand, depthwise)
         odd = any(part.zero_point % 2 for part in by_step if part is not None)
-        in_one_step = slid.slow + (slid.slow_outputs if tile.alone else 0) == 0
-        switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}", f"-DONE_STEP={int(in_one_step)}")
+        switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
         switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
         hidden_zero = zero if expand is None else hidden_end[0] - LOW
-        numbers = (
-            (n, hidden_zero, *ends[-1].numbers) if tile.alone else (n, zero, hidden_zero, *ends[-1].numbers, *real)
-        )
+        numbers = (n, zero, hidden_zero, *ends[-1].numbers)
+        if name == STEM:
+            weights, numbers = [slid.stem()], numbers + (parts_of_inverse or real[:2])
+            slow = f"-DSLOW={slid.slow_of_stem}", f"-DSLOW_OUTPUTS={slid.slow_outputs}"
+            switches += (*slow, f"-DODD_PICTURE={zero % 2}")
+        elif tile.alone:
+            weights, numbers = [slid.alone()], (n, hidden_zero, *ends[-1].numbers)
+            switches += (f"-DONE_STEP={int(slid.slow == slid.slow_outputs == 0)}",)
+        else:
+            weights, numbers = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier], numbers + real
+            switches += (f"-DONE_STEP={int(slid.slow == 0)}",)
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
@@ -337,13 +390,41 @@ def divides(scale: float) -> bool:
     s = np.float32(scale)
     if not 2.0**-60 < s < 2.0**60:
         return False
-    middle = np.arange(-511.5, 512, dtype=np.float32) * s
-    x = (middle.view(np.int32)[:, None] + np.arange(-16, 17, dtype=np.int32)).view(np.float32)
+    x = _near_steps(s)
     with np.errstate(over="ignore"):
         inverse = np.float32(1) / s
         about = x * inverse
         quotient = int8.fma(int8.fma(-about, s, x), inverse, about)
         return bool((np.rint(quotient) == np.rint(x / s)).all())
+
+
+@functools.lru_cache(maxsize=64)
+def factors(scale: float, dtype: np.dtype[Any]) -> tuple[np.float32, np.float32] | None:
+    """(a, b): with 1 / scale ≈ a + b stem_int8.cu makes the codes of int8.quantize; None if it does not for some x.
+
+    dtype: of x, float32 or float16, of which all numbers are tried; b is then 0.
+    """
+    s = np.float32(scale)
+    if not divides(scale):
+        return None
+    a = np.float32(1) / s
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype == np.float16:
+            x = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+            x = x[np.abs(x) <= 512 * s]
+            return (a, np.float32(0)) if (np.rint(x * a) == np.rint(x / s)).all() else None
+        # b > 0, so that infinity stays infinity
+        a = a if np.float64(a) * np.float64(s) < 1 else np.nextafter(a, np.float32(0))
+        b = np.float32((1 - np.float64(a) * np.float64(s)) / np.float64(s))
+        x = _near_steps(s)
+        right = b > 0 and bool((np.rint(int8.fma(x, a, x * b)) == np.rint(x / s)).all())
+        return (a, b) if right else None
+
+
+def _near_steps(s: np.float32) -> Any:
+    """Floats around each of the numbers where a code ends and the next one begins."""
+    middle = np.arange(-511.5, 512, dtype=np.float32) * s
+    return (middle.view(np.int32)[:, None] + np.arange(-16, 17, dtype=np.int32)).view(np.float32)
 
 
 def _small(part: Int8Convolution | None) -> int:

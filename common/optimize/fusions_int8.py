@@ -12,7 +12,7 @@ from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, IntegerLinear, IntegerMean, Rule, int8_grid
 from ..topology import layers as kinds
 from . import few_rows
-from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, inverted_residual_int8, suits_single_warps
+from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, factors, inverted_residual_int8, suits_single_warps
 from .fusions import is_depthwise, is_pointwise, is_stem
 from .head_int8 import Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of, rule
@@ -141,7 +141,8 @@ class IntegerBlock(OfRules):
         tile: Int8Tile | None = step.tile
         slid: Slid | None = None
         assert tile is not None
-        if tile.alone and not suits_single_warps(ends["project"], bool(more)):
+        able = grid is None or factors(float(grid.scale[0]), np.dtype(x.dtype)) is not None
+        if tile.alone and not (able and suits_single_warps(ends["project"], bool(more))):
             tile = rule(step.block, step.input_shapes[0][0], chained=True)
         if tile is not None and tile.slides:
             try:

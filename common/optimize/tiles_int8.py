@@ -33,6 +33,9 @@ SUMS = 64  # most int32 sums of project per thread
 ALONE_SUMS = 112  # the same of alone_int8
 ALONE_REGISTERS = 120, 132  # of a lane of alone_int8 besides the sums, by stride
 ALONE_STRIPS = (1, 2, 4, 5, 7, 8)  # which candidates have
+STEM_REGISTERS = 248  # of a lane of stem_int8, of which a multiprocessor has 8 warps
+STEM_STRIPS = (1, 2, 4, 5, 7, 8, 11, 14, 16, 20, 28, 38, 56, 112)
+STEM_BYTES = 6 * 2 * 32 * 16 + 1488  # of its warps in shared memory: pairs of rows of a picture in float32, codes
 REGISTERS = 64 * 1024  # of a multiprocessor
 SHIPPED = Path(__file__).with_name("tiles_int8.json")
 
@@ -46,8 +49,8 @@ class Int8Tile:
     chained: by sliding_int8.cu, whose hidden channels slide through registers; slice is then a multiple of 16, and
     pixel_warps warps share the pixels of 16 channels; blocks: at least so many fit on a multiprocessor; split: blocks
     of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
-    alone: by alone_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by itself, `blocks` blocks to a
-    multiprocessor, each of which takes one tile after the other.
+    alone: by alone_int8.cu, or a stem by stem_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by
+    itself, `blocks` blocks to a multiprocessor, each of which takes one tile after the other.
     """
 
     tile_h: int
@@ -121,15 +124,23 @@ class Int8Block:
         rows, columns = self.out_size
         return ceil_div(rows, tile.strip) * ceil_div(columns, ALONE_COLUMNS)
 
+    def stem_steps(self, tile: Int8Tile) -> int:
+        """Rows of hidden pixels that a warp of stem_int8 takes for an item, by threes: STEPS of stem_int8.cu."""
+        return 3 * ceil_div(tile.strip + 4, 3)
+
     def words(self) -> int:
         """Words of a lane for 16 hidden channels: WORDS of alone_int8.cu."""
         steps, rest = ceil_div(self.deep, 32), self.deep % 32
         return ceil_div(4 * steps - (2 if 0 < rest <= 16 else 0) + 12 + self.outputs // 8, 4) * 4
 
     def alone_problem(self, tile: Int8Tile) -> str | None:
-        """Why alone_int8.cu cannot compute the block with this tile, but for memory, in words; None if it can."""
+        """Why alone_int8.cu, or of a stem stem_int8.cu, cannot compute the block with this tile, but for memory, in words; None if it can."""
         rows, columns = self.out_size
-        if not self.expand or self.stem_h or self.hidden % 16:
+        if self.stem_h and (self.hidden, self.outputs, self.stride) != (32, 16, 1):
+            return f"single warps take a stem with 32 hidden channels, 16 outputs and stride 1, got {self}"
+        if self.stem_h and self.stem_w != 2 * self.width:
+            return f"single warps take a stem on images of an even number of columns, got {self}"
+        if not self.expand or self.hidden % 16:
             return f"single warps need a 1×1 expand, to a multiple of 16 hidden channels, got {self}"
         if columns % ALONE_COLUMNS or self.width != columns * self.stride:
             return f"single warps need outputs of {ALONE_COLUMNS}·n columns, got {self}"
@@ -137,7 +148,7 @@ class Int8Block:
             return f"single warps take strip × {ALONE_COLUMNS} outputs of 1 image, 16 channels at a time, got {tile}"
         if tile.chained or not 1 <= tile.strip <= rows + 2:
             return f"a strip of single warps has 1 to {rows + 2} rows, got {tile}"
-        if self.item_bytes(tile) < tile.strip * 16 * self.outputs:
+        if not self.stem_h and self.item_bytes(tile) < tile.strip * 16 * self.outputs:
             return f"outputs must fit where x was for single warps, got {self} and {tile}"
         return None
 
@@ -161,6 +172,8 @@ class Int8Block:
     def registers(self, tile: Int8Tile) -> int:
         """Estimated registers per thread: sums of project, weights of expand, and those of the phases between."""
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
+        if tile.alone and self.stem_h:
+            return STEM_REGISTERS
         if tile.alone:
             return ALONE_REGISTERS[self.stride - 1] + self.sums(tile)
         if tile.chained:
@@ -182,6 +195,8 @@ class Int8Block:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         if tile.chained:
             return self._shared_of_sliding(tile)
+        if tile.alone and self.stem_h:
+            return tile.warps * STEM_BYTES
         if tile.alone:
             weights = 16 * (self.hidden // 16 * (8 * self.words() + 32) + self.outputs)
             return weights + 2 * tile.warps * self.item_bytes(tile)
@@ -217,7 +232,7 @@ class Int8Block:
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
         if tile.alone:
-            return tile.strip * self.outputs // 2
+            return self.outputs // 2 * (1 if self.stem_h else tile.strip)
         pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
         group = output_group(self.outputs) if tile.chained else 32
         return group // 2 * pixels * ceil_div(ceil_div(self.outputs, group), tile.warps_n)
@@ -242,6 +257,8 @@ class Counts:
     Of alone_int8: alone_row, per row of hidden pixels of 16 channels, and alone_pixels, per 16 of them; alone_output,
     per row of outputs, besides project; plane, per 16 channels; stored, per row of outputs and 8 channels; alone_item;
     cycles of an instruction, of a warp alone and of one of several on a scheduler.
+    Of stem_int8: stem_row, per row of hidden pixels; stem_item; stem_start, until the first row; cycles of an
+    instruction of one of several warps.
     """
 
     expand: tuple[int, int] = (99, 7)
@@ -269,6 +286,10 @@ class Counts:
     alone_item: int = 200
     alone_latency: float = 1.5
     shared_latency: float = 1.1
+    stem_row: int = 160
+    stem_item: int = 90
+    stem_start: int = 450
+    stem_latency: float = 1.4
 
 
 COUNTS = Counts()
@@ -333,7 +354,7 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     )
     pixels_in = tile.images * ((tile.tile_h - 1) * block.stride + 3) * ((tile.tile_w - 1) * block.stride + 3)
     copies = 6 * ceil_div(slices * (tile.slice * (block.channels + block.outputs + 48)) // 16, 32 * tile.warps)
-    copies += (30 if block.stem_h else 24) * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
+    copies += (130 if block.stem_h else 24) * ceil_div(pixels_in * ceil_div(block.channels, 16), 32 * tile.warps)
     end = narrow * tiles_m * groups * 60 + counts.start + (counts.mail if tile.split > 1 else 0)
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
@@ -347,19 +368,32 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
 
 def _of_single_warps(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts) -> float:
     """The clock cycles of the warps that take the most items."""
+    if block.stem_h:
+        return _of_stem(block, tile, batch, counts)
     rows, stride = (tile.strip - 1) * block.stride + 3, block.stride
     a_row = counts.alone_row + stride * (counts.alone_pixels + 3 * ceil_div(block.channels, 32))
     of_outputs = tile.strip * (counts.alone_output + block.outputs // 8)
     issued = block.hidden // 16 * (rows * a_row + of_outputs + counts.plane) + counts.alone_item
     issued += tile.strip * counts.stored * block.outputs // 8
-    launched, processors = batch * block.items(tile), cuda.multiprocessors()
-    at_once = min(tile.blocks, ceil_div(launched, processors * tile.warps))  # thread blocks of a multiprocessor
-    sharing = ceil_div(min(tile.warps * at_once, launched), 4)
-    turns = ceil_div(launched, tile.warps * at_once * processors)
+    at_once, sharing, turns = _turns(block, tile, batch)
     weights = (block.shared(tile) - 2 * tile.warps * block.item_bytes(tile)) / counts.fetched
     return (
         turns * issued * max(counts.alone_latency, counts.shared_latency * sharing) + weights * at_once + counts.start
     )
+
+
+def _turns(block: Int8Block, tile: Int8Tile, batch: int) -> tuple[int, int, int]:
+    """Of single warps (thread blocks of a multiprocessor, warps of a scheduler, items of a warp), the most of each."""
+    launched, processors = batch * block.items(tile), cuda.multiprocessors()
+    at_once = min(tile.blocks, ceil_div(launched, processors * tile.warps))
+    sharing = ceil_div(min(tile.warps * at_once, launched), 4)
+    return at_once, sharing, ceil_div(launched, tile.warps * at_once * processors)
+
+
+def _of_stem(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts) -> float:
+    _, sharing, turns = _turns(block, tile, batch)
+    issued = turns * (block.stem_steps(tile) * counts.stem_row + counts.stem_item) + counts.stem_start
+    return issued * max(counts.alone_latency, counts.stem_latency * sharing) + counts.start
 
 
 def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
@@ -385,7 +419,7 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
     heights = dict.fromkeys(min(side, rows) for side in (2, 4, 7, 8, 14, 16, 28))
     widths = dict.fromkeys(min(side, columns) for side in (4, 7, 8, 14, 16, 28))
     whole = list(itertools.product(heights, widths))
-    most = 0 if block.stem_h else ceil_div(block.hidden, 32) * 32  # a stem has chained tiles only
+    most = 0 if block.stem_h else ceil_div(block.hidden, 32) * 32  # a stem has none of these
     found = []
     for (h, w), channels, warps in itertools.product(whole, (32, 64, 96, 128), (4, 6, 8, 12, 16)):
         if channels > most or warps % (channels // 16):
@@ -433,8 +467,9 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
 
 
 def _alone_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
-    """The tiles of alone_int8 that fit."""
-    for strip, warps, blocks in itertools.product(ALONE_STRIPS, (2, 3, 4, 6, 8, 10, 12), (1, 2, 3, 4)):
+    """The tiles of alone_int8 and stem_int8 that fit."""
+    strips = STEM_STRIPS if block.stem_h else ALONE_STRIPS
+    for strip, warps, blocks in itertools.product(strips, (2, 3, 4, 6, 8, 10, 12), (1, 2, 3, 4)):
         tile = Int8Tile(strip, ALONE_COLUMNS, 1, 16, strip, warps, blocks=blocks, alone=True)
         if warps * blocks > 12 or block.alone_problem(tile) or block.sums(tile) > ALONE_SUMS:
             continue
@@ -473,7 +508,7 @@ def key_of(block: Int8Block) -> str:
 @functools.cache
 def sources() -> str:
     """A digest of the kernels and the headers, whose tiles are measured."""
-    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu", "alone_int8.cu")
+    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu", "alone_int8.cu", "stem_int8.cu")
     files = [*map(Path(__file__).with_name, kernels), *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 

@@ -17,6 +17,7 @@
 //   mma_bytes<U8>(d, a, b, c)           as mma_s8, also without c; U8: a is of unsigned char
 //   mma_bytes_k16<U8>(d, a, b, c)       the same of 16 columns of a: a[0], a[1] and b[0] of those below
 //   fma_of_small(a, b, c)               fmaf that keeps floats below 2^-126; CuPy compiles all others with -ftz=true: 0
+//   fma_saturated(a, b, c)              the same, clamped to 0 … 1; NaN becomes 0
 //   pack_saturated(a, b, c, d)          four int, each clamped to −128 … 127, as the bytes of a register, a the lowest
 //   pack_unsigned(a, b, c, d)           the same, each clamped to 0 … 255
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
@@ -159,6 +160,11 @@ template <bool U8> __device__ __forceinline__ void mma_bytes_k16(int (&d)[4], co
 __device__ __forceinline__ float fma_of_small(float a, float b, float c) {
     float d;
     asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+    return d;
+}
+__device__ __forceinline__ float fma_saturated(float a, float b, float c) {
+    float d;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
     return d;
 }
 __device__ __forceinline__ unsigned pack_unsigned(int a, int b, int c, int d) {
@@ -359,6 +365,10 @@ template <bool U8> SIM_INLINE void mma_bytes_k16(int (&d)[4], const unsigned (&a
     mma_bytes_k16<U8>(d, a, b);
 }
 SIM_INLINE float fma_of_small(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+SIM_INLINE float fma_saturated(float a, float b, float c) {
+    const float d = __fmaf_rn(a, b, c);
+    return d > 1.0f ? 1.0f : d > 0.0f ? d : 0.0f;
+}
 SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) { mma_bytes<false>(d, a, b); }
 SIM_INLINE void mma_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const int (&c)[4]) {
     for (int i = 0; i < 4; ++i) d[i] = c[i];
