@@ -255,8 +255,8 @@ def inverted_residual_int8(
     a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
     depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`; of a stem one that `slides`. slid: Slid of the convolutions, for a tile that `slides`; default:
-    it is made here.
+    tile: default `rule`; of a stem one that `slides`. slid: Slid of the convolutions, for a tile that `slides`;
+    default: it is made here.
     Requires sm_80. scale: of a stem's x that has real numbers, float32 or float16, which become codes as by
     kernels.quantize with input_zero_point; it must be one that `divides` takes, and `factors` for a tile of single
     warps. programmatic: as in inverted_residual.
@@ -346,7 +346,7 @@ def inverted_residual_int8(
         zeros: tuple[int, ...] = (hidden_zero,) if name == ALONE else (zero, hidden_zero)
         numbers = (n, *zeros, *ends[-1].numbers)
         if name == STEM:
-            weights, numbers = [slid.stem()], numbers + inverse
+            weights, numbers = [slid.stem()], (*numbers, *(inverse or ()))
             slow = {"SLOW": slid.slow_of_stem, "SLOW_OUTPUTS": slid.slow_outputs, "ODD_PICTURE": zero % 2}
             switches += tuple(f"-D{key}={value}" for key, value in slow.items())
         elif name == ALONE:

@@ -134,7 +134,10 @@ class Int8Block:
         return ceil_div(4 * steps - (2 if 0 < rest <= 16 else 0) + 12 + self.outputs // 8, 4) * 4
 
     def alone_problem(self, tile: Int8Tile) -> str | None:
-        """Why alone_int8.cu, of a stem stem_int8.cu, cannot compute the block with this tile, but for memory; or None."""
+        """Why alone_int8.cu, of a stem stem_int8.cu, cannot compute the block with this tile; None if it can.
+
+        But for shared memory.
+        """
         rows, columns = self.out_size
         if self.stem_h and (self.hidden, self.outputs, self.stride) != (32, 16, 1):
             return f"single warps take a stem with 32 hidden channels, 16 outputs and stride 1, got {self}"
