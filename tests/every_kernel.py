@@ -402,6 +402,7 @@ def launch_sliding_int8() -> int:
         (Int8Block(9, 28, 24, 48, 24), Int8Tile(4, 14, 1, 16, 4, 3, alone=True)),
         (Int8Block(5, 14, 40, 32, 40), Int8Tile(1, 14, 1, 16, 1, 2, alone=True)),
         (Int8Block(9, 56, 16, 32, 32, 2), Int8Tile(2, 14, 1, 16, 2, 4, alone=True)),
+        (Int8Block(9, 14, 3, 32, 16, 1, True, 17, 28), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
     )
     if cuda.backend() == "gpu" and cuda.compute_capability() < 90:  # has no clusters
         cases = tuple((block, tile) for block, tile in cases if tile.split == 1)
@@ -424,7 +425,7 @@ def launch_sliding_int8() -> int:
                     cuda.to_layout(cuda.asarray(picture.astype(dtype)), "NHWC"), *there, **given, scale=0.03
                 )
                 int8_checks.same(out, want)
-    return len(cases) + 2
+    return len(cases) + 2 * sum(block.stem_h > 0 for block, _ in cases)
 
 
 def launch_head_int8() -> int:

@@ -201,6 +201,28 @@ MUTANTS = [
         "const bool one = true;", "outputs that take two roundings take one", f"{INT8_ALONE} -k roundings",
     ),
     Mutant(
+        "int8-stem-firsts", "common/optimize/stem_int8.cu", "__byte_perm(even, odd, first), 0x3542)",
+        "__byte_perm(even, odd, first), 0x3541)",
+        "the first number of a pixel in the row above is another row's", f"{INT8_ALONE} -k stem_is",
+    ),
+    Mutant(
+        "int8-stem-border", "common/optimize/stem_int8.cu", "& columns) | (zeros & ~columns)", "& columns)",
+        "hidden pixels beside the image are 0 where the real number 0 is another code", f"{INT8_ALONE} -k stem_is",
+    ),
+    Mutant(
+        "int8-stem-fours", "common/optimize/stem_int8.cu", "2 * h + which >= 8 - SLOW", "2 * h + which > 8 - SLOW",
+        "the first four channels that take two roundings take one", f"{INT8_ALONE} -k fours",
+    ),
+    Mutant(
+        "int8-stem-next-item", "common/optimize/stem_int8.cu", "stream.index += step;", "",
+        "a warp's second item has the picture of its first", f"{INT8_ALONE} -k stem_is",
+    ),
+    Mutant(
+        "int8-stem-quotient", "common/optimize/stem_int8.cu", "__fmaf_rn(v, to.high, __fmul_rn(v, to.low))",
+        "__fmul_rn(v, to.high)", "a picture's numbers are multiplied by 1 / scale, not divided by the scale",
+        f"{INT8_ALONE} -k quantizes",
+    ),
+    Mutant(
         "int8-persistent-exchange", f"{KERNELS}/pointwise_int8/5_persistent.cu", "__byte_perm(mine, other, 0x3276)",
         "__byte_perm(mine, other, 0x7632)", "two lanes put their outputs of a pixel in the wrong order",
         f"{INT8_PERSISTENT} -k model",

@@ -100,11 +100,8 @@ class Slid:
         """What alone_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small."""
         if self._alone is None:
             given = self._expand, self._taps, self._project, self._ends
-            self._alone = cuda.asarray(
-                np.concatenate(
-                    [*(self._plane(first, *given) for first in self._firsts(PLANE)), self._ends_of_project()]
-                )
-            )
+            planes = [self._plane(first, *given) for first in self._firsts(PLANE)]
+            self._alone = cuda.asarray(np.concatenate([*planes, self._ends_of_project()]))
         return self._alone
 
     def stem(self) -> Any:
@@ -270,7 +267,8 @@ def inverted_residual_int8(
     a stem of stride 2 and padding 1, (hidden, 3, 3, 3), or None;
     depthwise: 3×3 of padding 1 and stride 1 or 2, (hidden, 1, 3, 3); project: 1×1, (O, hidden, 1, 1).
     input_zero_point: of x, which pads a block without expand. residual, …: as of pointwise_int8.
-    tile: default `rule`; of a stem one that is chained, or of single warps. slid: Slid of the convolutions, for a tile that `slides`; default: it is made here.
+    tile: default `rule`; of a stem one that `slides`. slid: Slid of the convolutions, for a tile that `slides`;
+    default: it is made here.
     Requires sm_80. scale: of a stem's x that has real numbers, float32 or float16, which become codes as by
     kernels.quantize with input_zero_point; it must be one that `divides` takes, and `factors` for a tile of single
     warps. programmatic: as in inverted_residual.
@@ -326,10 +324,9 @@ def inverted_residual_int8(
         raise ValueError(f"{KERNEL}: a stem's block needs a chained tile or single warps, got {tile}")
     if tile is not None and tile.alone and (problem := block.alone_problem(tile)):
         raise ValueError(f"{KERNEL}: {problem}")
-    parts_of_inverse = None
-    if stem and tile is not None and tile.alone and scale is not None:
-        if (parts_of_inverse := factors(scale, np.dtype(x.dtype))) is None:
-            raise ValueError(f"{STEM}: scale must be one that `factors` takes, got {scale!r}")
+    inverse = factors(scale, np.dtype(x.dtype)) if scale is not None else real[:2]
+    if tile is not None and tile.alone and inverse is None:
+        raise ValueError(f"{STEM}: scale must be one that `factors` takes, got {scale!r}")
     if tile is not None and tile.split > 1 and missing("clusters") and cuda.backend() == "gpu":
         raise ValueError(f"{KERNEL}: a tile with split {tile.split} {missing('clusters')}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
@@ -358,13 +355,14 @@ def inverted_residual_int8(
         switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
         switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
         hidden_zero = zero if expand is None else hidden_end[0] - LOW
-        numbers = (n, zero, hidden_zero, *ends[-1].numbers)
+        zeros: tuple[int, ...] = (hidden_zero,) if name == ALONE else (zero, hidden_zero)
+        numbers = (n, *zeros, *ends[-1].numbers)
         if name == STEM:
-            weights, numbers = [slid.stem()], numbers + (parts_of_inverse or real[:2])
-            slow = f"-DSLOW={slid.slow_of_stem}", f"-DSLOW_OUTPUTS={slid.slow_outputs}"
-            switches += (*slow, f"-DODD_PICTURE={zero % 2}")
-        elif tile.alone:
-            weights, numbers = [slid.alone()], (n, hidden_zero, *ends[-1].numbers)
+            weights, numbers = [slid.stem()], (*numbers, *(inverse or ()))
+            slow = {"SLOW": slid.slow_of_stem, "SLOW_OUTPUTS": slid.slow_outputs, "ODD_PICTURE": zero % 2}
+            switches += tuple(f"-D{key}={value}" for key, value in slow.items())
+        elif name == ALONE:
+            weights = [slid.alone()]
             switches += (f"-DONE_STEP={int(slid.slow == slid.slow_outputs == 0)}",)
         else:
             weights, numbers = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier], numbers + real

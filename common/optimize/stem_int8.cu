@@ -191,10 +191,6 @@ struct Weights {  // what a lane needs
     }
 };
 
-template <int I> struct Index {
-    static constexpr int value = I;
-};
-
 struct Rows {
     const Weights& w;
     const Real& real;
@@ -303,6 +299,16 @@ struct Outputs {  // of a lane's two pixels in a row
     }
 };
 
+// Row k + I of an item, I of three.
+template <int I>
+__device__ __forceinline__ void take(Rows& rows, const Outputs& outputs, const Item& item, int k, unsigned columns,
+                                     unsigned zeros, const Output& to) {
+    const bool inside = (unsigned)(item.oy + k - 1 + I) < H;
+    unsigned even, odd;
+    rows.step<I>(inside ? columns : 0, zeros, even, odd);
+    outputs.store(k - 4 + I, I, even, odd, to);
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
     stem_int8(const image_t* __restrict__ x, const uint4* __restrict__ weights,
               const signed char* __restrict__ residual, signed char* __restrict__ y, int N, int input_zero,
@@ -360,14 +366,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
                 stream.begin(all);
                 __syncwarp();  // or a compiler would make of the branch as many instructions in every turn
             }
-            const auto take = [&](auto row) {
-                constexpr int I = decltype(row)::value;
-                const bool inside = (unsigned)(item.oy + k - 1 + I) < H;
-                unsigned even, odd;
-                rows.step<I>(inside ? columns : 0, zeros, even, odd);
-                outputs.store(k - 4 + I, I, even, odd, to);
-            };
-            take(Index<0>()), take(Index<1>()), take(Index<2>());
+            take<0>(rows, outputs, item, k, columns, zeros, to);
+            take<1>(rows, outputs, item, k, columns, zeros, to);
+            take<2>(rows, outputs, item, k, columns, zeros, to);
             const int before = rows.now;
             rows.now = rows.later, rows.later = before;
             outputs.y += 3 * (W * O / 4), outputs.residual += 3 * (W * O / 4);

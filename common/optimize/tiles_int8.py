@@ -134,7 +134,10 @@ class Int8Block:
         return ceil_div(4 * steps - (2 if 0 < rest <= 16 else 0) + 12 + self.outputs // 8, 4) * 4
 
     def alone_problem(self, tile: Int8Tile) -> str | None:
-        """Why alone_int8.cu, or of a stem stem_int8.cu, cannot compute the block with this tile, but for memory, in words; None if it can."""
+        """Why alone_int8.cu, of a stem stem_int8.cu, cannot compute the block with this tile; None if it can.
+
+        But for shared memory.
+        """
         rows, columns = self.out_size
         if self.stem_h and (self.hidden, self.outputs, self.stride) != (32, 16, 1):
             return f"single warps take a stem with 32 hidden channels, 16 outputs and stride 1, got {self}"
@@ -250,8 +253,7 @@ class Counts:
     outputs and 32 hidden channels. slice: per slice, for barriers, copies of weights and addresses. end: per 16 pixels
     and 32 outputs. latency: cycles between two instructions of one warp.
     Of sliding_int8, per 16 channels: item, of a strip and segment; slide, per row of 16 hidden pixels by stride,
-    and per further 32 input channels; copied, per row without expand; out, per row of outputs; slow: how much
-    longer 16 channels take that are requantized in two steps, of which a block is taken to have 16. product:
+    and per further 32 input channels; copied, per row without expand; out, per row of outputs. product:
     cycles of a tensor core for an mma of 32 bytes. mail: what a warp waits for the sums of a cluster, in instructions.
     fetched: bytes of weights that come to a multiprocessor per cycle, fitted to blocks at batch 1.
     Of alone_int8: alone_row, per row of hidden pixels of 16 channels, and alone_pixels, per 16 of them; alone_output,
@@ -274,7 +276,6 @@ class Counts:
     slide: tuple[int, int, int] = (20, 18, 3)
     copied: int = 11
     out: int = 20
-    slow: float = 0.75
     product: float = 6.4
     mail: int = 300
     fetched: int = 21
@@ -359,11 +360,8 @@ def _sliding(block: Int8Block, tile: Int8Tile, counts: Counts) -> tuple[float, f
     issued = slices * (tile.slice // 16 * items * per_item + tile.warps * (project + 40)) + tile.warps * (copies + end)
     tensor = slices * (tile.slice // 16 * items * products + tile.warps * project_products) * counts.product
     longest = slices * (planes * ceil_div(items, tile.pixel_warps) * per_item + project + 40) + copies + end
-    slow = counts.slow * per_item
-    issued_all = issued + slow * items
     weights = slices * tile.slice * (block.deep * block.expand + block.outputs + 48)
-    waited = (longest + slow * ceil_div(items, tile.pixel_warps)) * counts.latency + weights / counts.fetched
-    return max(issued_all, tensor) / 4, waited
+    return max(issued, tensor) / 4, longest * counts.latency + weights / counts.fetched
 
 
 def _of_single_warps(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts) -> float:

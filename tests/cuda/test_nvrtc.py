@@ -48,6 +48,10 @@ INT8_ALONE = (
     (Int8Block(56, 56, 24, 144, 24), Int8Tile(7, 14, 1, 16, 7, alone=True)),
     (Int8Block(112, 112, 16, 96, 24, 2), Int8Tile(4, 14, 1, 16, 4, alone=True)),
 )
+INT8_STEMS = (
+    (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
+    (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(56, 14, 1, 16, 56, 4, blocks=2, alone=True)),
+)
 
 
 def kernel_files():
@@ -65,6 +69,9 @@ def kernel_files():
         found[sliding] = [blocks_int8.options(*block) for block in INT8_SLIDING]
         alone = blocks_int8.SOURCE.with_name(f"{blocks_int8.ALONE}.cu")
         found[alone] = [blocks_int8.options(*block) for block in INT8_ALONE]
+        stem = blocks_int8.SOURCE.with_name(f"{blocks_int8.STEM}.cu")
+        types = ("signed char", "float", "__half")
+        found[stem] = [(*blocks_int8.options(*block), f"-Dimage_t={t}") for block in INT8_STEMS for t in types]
         found[few_rows.SOURCE] = [few_rows.options(n, 1280, 1000, t) for n in (1, 32) for t in ("int8", "float16")]
         head = blocks_int8.SOURCE.with_name(f"{head_int8.KERNEL}.cu")
         found[head] = [head_int8.head_options(head_int8.Int8HeadTile(m, 4), 49, 320, 1280) for m in (1, 2)]

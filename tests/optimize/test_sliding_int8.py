@@ -100,12 +100,11 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
 PICTURES = ("float32", "float16")
 
 
-@pytest.mark.parametrize("dtype", PICTURES)
-@pytest.mark.parametrize(("scale", "zero"), [(np.float32(2 / 255), -1), (np.float32(0.0186584), 114)])
-def test_a_stem_quantizes_its_picture(rng, dtype, scale, zero):
-    """As the kernel quantize does: also halves of a step, what is beyond all codes, and what is no number."""
-    block, tile, batch = CASES[7]
-    assert divides(float(scale))
+SCALES = [(np.float32(2 / 255), -1), (np.float32(0.0186584), 114)]
+
+
+def quantized(rng, block, tile, batch, dtype, scale, zero):
+    """Compare a stem's block of a picture of real numbers with kernel quantize and its three convolutions."""
     shape = batch, 3, block.stem_h, block.stem_w
     x = rng.integers(-300, 300, shape).astype(np.float32) / 2 * scale
     x = (x.view(np.int32) + rng.integers(-2, 3, shape, np.int32)).view(np.float32).astype(dtype)
@@ -114,6 +113,14 @@ def test_a_stem_quantizes_its_picture(rng, dtype, scale, zero):
     given = {"stride": block.stride, "input_zero_point": zero, "tile": tile}
     codes = int8.quantize(x.astype(np.float32), float(scale), zero)
     same(inverted_residual_int8(nhwc(x), *there, **given, scale=float(scale)), modelled(codes, parts, 1, zero))
+
+
+@pytest.mark.parametrize("dtype", PICTURES)
+@pytest.mark.parametrize(("scale", "zero"), SCALES)
+def test_a_stem_quantizes_its_picture(rng, dtype, scale, zero):
+    """As the kernel quantize does: also halves of a step, what is beyond all codes, and what is no number."""
+    assert divides(float(scale))
+    quantized(rng, *CASES[7], dtype, scale, zero)
 
 
 def test_quotients_are_those_of_a_division(rng):

@@ -44,11 +44,14 @@ def test_every_candidate_fits_and_the_first_is_the_rules(batch):
 
 
 @pytest.mark.parametrize("block", [Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), replace(BLOCK, stride=2)])
-def test_a_stem_has_chained_tiles_only(block):
+def test_a_stem_has_chained_tiles_and_single_warps(block):
     with as_if(90, 132, 232_448):
         found = candidates(block, 32)
         assert len(found) > 100 and all(block.shared(tile) <= 232_448 for tile in found)
-        assert {tile.chained for tile in found} == ({True} if block.stem_h else {True, False})
+        assert {tile.slides for tile in found} == ({True} if block.stem_h else {True, False})
+        alone = [tile for tile in tiles_int8.shortlist(block, 32, 24) if tile.alone]
+        assert alone or not block.stem_h
+        assert not any(block.alone_problem(tile) or block.resident(tile) < tile.blocks for tile in alone)
         assert rule(block, 32, chained=True) == next(tile for tile in found if tile.chained)
 
 

@@ -346,7 +346,6 @@ def test_what_no_rule_fits_runs_in_float():
     assert "its weight is not quantized" in net.explain()
 
 
-
 def test_products_have_multipliers_of_one_fma():
     """So that one fma requantizes their channels; the multipliers are those of the file, but for 2^-19 of them."""
     seen = []
