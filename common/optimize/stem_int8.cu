@@ -190,8 +190,22 @@ struct Weights {  // what a lane needs
     }
 };
 
-template <int I> struct Index {
-    static constexpr int value = I;
+struct Outputs {  // of a lane's two pixels in a row
+    unsigned* y;
+    const unsigned* residual;
+    int rows;  // of the item, that are stored
+
+    __device__ __forceinline__ void store(int row, int down, unsigned even, unsigned odd, const Output& to) const {
+        if ((unsigned)row >= (unsigned)rows) return;
+        constexpr int WORDS_OF_PIXEL = O / 4;
+        constexpr bool FULL = SMALL_PROJECT == 2;
+        const int at = down * (W * WORDS_OF_PIXEL);
+        if (RESIDUAL) {
+            even = add_words<FULL>(even, __ldg(residual + at), to);
+            odd = add_words<FULL>(odd, __ldg(residual + at + WORDS_OF_PIXEL), to);
+        }
+        y[at] = even, y[at + WORDS_OF_PIXEL] = odd;
+    }
 };
 
 struct Rows {
@@ -208,8 +222,8 @@ struct Rows {
     unsigned a[4], two[4][4];
     int acc[3][4][4];
 
-    // The pair at `raw` to the codes of pair S, and this lane's part of a row of expand's products.
-    template <int S> __device__ __forceinline__ void load(int raw) {
+    // The pair at `raw` to the codes of pair S.
+    template <int S> __device__ __forceinline__ void quantize(int raw) {
         using F = typename Four<image_t>::type;
         const char* const pair = shared + raw;
         const unsigned even = codes_of(*(const F*)pair, real), odd = codes_of(*(const F*)(pair + 32 * UNIT), real);
@@ -217,6 +231,9 @@ struct Rows {
         there[0] = even, there[ODD_ROW] = odd;
         ninth = __byte_perm(ninth, __byte_perm(even, odd, first), 0x3542);
         *((unsigned*)(shared + to_firsts) + S * SLOT) = ninth;
+    }
+    // Of pair S and the row above it, this lane's part of expand's products.
+    template <int S> __device__ __forceinline__ void load() {
         __syncwarp();
         const unsigned* const from = (const unsigned*)(shared + at[S]);
         const unsigned w0 = from[0], w1 = from[1], w2 = from[2], w3 = from[3];
@@ -243,15 +260,18 @@ struct Rows {
             two[h][2] = __byte_perm(four, next, also_middle), two[h][3] = next;
         }
     }
-    // Row y of the hidden pixels, I of three, is convolved, row y + 1 is expanded, and row y + 2 comes. Row y − 3 of the
-    // outputs is over: to `even` and `odd`, of a lane's two pixels. columns, zeros: of row y + 1.
+    // Row y = k − 1 + I of the hidden pixels is convolved, row y + 1, the image's row h + I, is expanded, and row y + 2
+    // comes. Row y − 3 of the outputs is over, and is stored. columns: which bytes lie in the image.
     template <int I>
-    __device__ __forceinline__ void step(unsigned columns, unsigned zeros, unsigned& even, unsigned& odd) {
+    __device__ __forceinline__ void step(int k, int h, unsigned columns, unsigned zeros, const Outputs& outputs,
+                                         const Output& to) {
+        const bool inside = (unsigned)(h + I) < H;
         int d[4][4];
 #pragma unroll
         for (int h = 0; h < 4; ++h) mma_bytes<true>(d[h], a, w.expand[h], w.hidden_begin[h]);
         if (I == 1) cp_async_wait<1>();
-        load<(I + 2) % 3>(I == 0 ? now + 2 * PAIR : later + (I - 1) * PAIR);
+        quantize<(I + 2) % 3>(I == 0 ? now + 2 * PAIR : later + (I - 1) * PAIR);
+        load<(I + 2) % 3>();
         if (I == 0) stream.bring(shared + now);
         convolve<2, I>(), convolve<1, I>();
         unsigned of[4];
@@ -271,8 +291,8 @@ struct Rows {
         int sums[2][4];
 #pragma unroll
         for (int n = 0; n < 2; ++n) mma_bytes<true>(sums[n], of, w.project[n], w.y_begin[n]);
-        put(d, columns, zeros);
-        even = codes_of_y(sums, 0), odd = codes_of_y(sums, 2);
+        put(d, inside ? columns : 0, zeros);
+        outputs.store(k - 4 + I, I, codes_of_y(sums, 0), codes_of_y(sums, 2), to);
     }
     __device__ __forceinline__ unsigned codes_of_y(const int (&sums)[2][4], int e) const {
         int v[4];
@@ -281,24 +301,6 @@ struct Rows {
             v[k] = code_at(SLOW_OUTPUTS >> k & 1, sums[k / 2][e + k % 2], w.of_y[k / 2].multiplier[k % 2],
                            w.of_y[k / 2].offset[k % 2]);
         return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
-    }
-};
-
-struct Outputs {  // of a lane's two pixels in a row
-    unsigned* y;
-    const unsigned* residual;
-    int rows;  // of the item, that are stored
-
-    __device__ __forceinline__ void store(int row, int down, unsigned even, unsigned odd, const Output& to) const {
-        if ((unsigned)row >= (unsigned)rows) return;
-        constexpr int WORDS_OF_PIXEL = O / 4;
-        constexpr bool FULL = SMALL_PROJECT == 2;
-        const int at = down * (W * WORDS_OF_PIXEL);
-        if (RESIDUAL) {
-            even = add_words<FULL>(even, __ldg(residual + at), to);
-            odd = add_words<FULL>(odd, __ldg(residual + at + WORDS_OF_PIXEL), to);
-        }
-        y[at] = even, y[at + WORDS_OF_PIXEL] = odd;
     }
 };
 
@@ -343,7 +345,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
         for (int k = 0; k < 3; ++k) rows.acc[k][i / 4][i % 4] = 0;
     }
     cp_async_wait<1>();
-    rows.load<0>(raw), rows.load<1>(raw + PAIR);
+    rows.quantize<0>(raw), rows.quantize<1>(raw + PAIR), rows.load<1>();
     for (; index < all; index += step) {
         const Item item(index);
         const int q = item.ox - 1 + 2 * g;
@@ -359,14 +361,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
                 stream.begin(all);
                 __syncwarp();  // or a compiler would make of the branch as many instructions in every turn
             }
-            const auto take = [&](auto row) {
-                constexpr int I = decltype(row)::value;
-                const bool inside = (unsigned)(item.oy + k - 1 + I) < H;
-                unsigned even, odd;
-                rows.step<I>(inside ? columns : 0, zeros, even, odd);
-                outputs.store(k - 4 + I, I, even, odd, to);
-            };
-            take(Index<0>()), take(Index<1>()), take(Index<2>());
+            const int h = item.oy + k - 1;
+            rows.step<0>(k, h, columns, zeros, outputs, to);
+            rows.step<1>(k, h, columns, zeros, outputs, to);
+            rows.step<2>(k, h, columns, zeros, outputs, to);
             const int before = rows.now;
             rows.now = rows.later, rows.later = before;
             outputs.y += 3 * (W * O / 4), outputs.residual += 3 * (W * O / 4);
