@@ -8,20 +8,21 @@
 // It is alone_int8.cu for a stem. A warp walks down STRIP rows of 14 columns of outputs, an item, with all 32 hidden
 // channels at once. So sums of project do not wait, and a strip may be as high as the image. A step:
 //
-//     two rows of the picture ──quantize──► codes ──expand──► 16 pixels × 32 ──depthwise──► 14 outputs × 32 ──project──► y
-//     cp.async, 4 numbers of a lane         shared     mma    codes, a shuffle    mma       codes              mma
+//     2 rows of a picture ──quantize──► codes ──expand──► 16 pixels × 32 ──depthwise──► 14 outputs × 32 ──project──► y
+//     cp.async                          shared    mma     registers          mma        registers          mma
 //
-//   Row h of hidden pixels is made of the picture's rows 2h − 1, 2h and 2h + 1. Of each of these, hidden pixel q needs
-//   9 neighbouring numbers, those of 3 pixels. The 27 are the columns of one product of 32:
+//   Row h of hidden pixels is made of the picture's rows 2h − 1, 2h and 2h + 1. In each of these, a hidden pixel needs
+//   9 neighbouring numbers, those of 3 pixels. The 27 are columns of one product of 32. A lane has of pixels 2g, 2g + 1
 //
-//     lane t = 0, 1, 2     numbers 1 … 8 of row t: two words. Those of pixel 2g + 1 begin in the middle of a word
-//     lane 3               number 0 of the three rows: what is put in `firsts` beside the codes
+//     t = 0, 1, 2     numbers 1 … 8 of row t, two words. Those of pixel 2g + 1 begin in the middle of a word
+//     t = 3           number 0 of the three rows: a word of `firsts`, which lanes put beside the codes
 //
-//     number 0 │1 2 3 4│5 6 7 8│                        pixel 2g: 12g + 3 … 12g + 11 of a row's bytes
-//     … │12g + 4│12g + 8│12g + 12│12g + 16│ … words     pixel 2g + 1: 12g + 9 … 12g + 17
+//     a row's bytes     … 12g + 3 │ 12g + 4 … 7 │ 8 … 11 │ 12 … 15 │ 16 … 19
+//     pixel 2g                  0 │ 1  2  3  4  │ 5 … 8  │
+//     pixel 2g + 1                              │   0 1 2│ 3 … 6   │ 7 8
 //
-//   Depthwise is that of alone_int8.cu. Rows are unrolled by three, as a row of outputs is made of three: the loop is
-//   the same for all of them, also for those at the beginning of an item, which belong to no output.
+//   Depthwise is that of alone_int8.cu. Rows are unrolled by three, as a row of outputs is made of three. The loop is
+//   the same for all rows, also for those at the beginning of an item, which belong to no output.
 //
 //   A number becomes a code + 128 by three instructions and half a one: v · (1 / scale), with a 1 / scale of two floats
 //   (of halves: of one, blocks_int8.py, `factors`), and an fma that rounds as in one_step.h, and makes NaN the least.
@@ -213,12 +214,14 @@ struct Rows {
     const Real& real;
     Stream& stream;
     char* shared;
-    // bytes of this lane in shared memory: of the picture, three of the six pairs, and the other three; where it puts
-    // codes, and firsts; where it reads them, by pairs
+    // where this lane's bytes are in shared memory: of the picture, three of the six pairs, and the other three; where
+    // it puts codes, and its word of firsts; where it reads them, by pairs
     int now, later, to, to_firsts, at[3];
-    int right;                                 // the lane of the next pixels
-    unsigned also_middle, of_t, first;  // selectors of bytes, of which no compiler knows what they are
-    unsigned ninth;                            // the word of firsts
+    int right;  // the lane of the next pixels
+    // selectors of bytes: 0x5432, of which no compiler knows it, and would copy what it selects twice before each
+    // product; of what a lane reads; of a pixel's first number in four
+    unsigned also_middle, of_t, first;
+    unsigned ninth;  // the word of firsts
     unsigned a[4], two[4][4];
     int acc[3][4][4];
 
@@ -268,22 +271,22 @@ struct Rows {
         const bool inside = (unsigned)(h + I) < H;
         int d[4][4];
 #pragma unroll
-        for (int h = 0; h < 4; ++h) mma_bytes<true>(d[h], a, w.expand[h], w.hidden_begin[h]);
+        for (int n = 0; n < 4; ++n) mma_bytes<true>(d[n], a, w.expand[n], w.hidden_begin[n]);
         if (I == 1) cp_async_wait<1>();
         quantize<(I + 2) % 3>(I == 0 ? now + 2 * PAIR : later + (I - 1) * PAIR);
         load<(I + 2) % 3>();
         if (I == 0) stream.bring(shared + now);
         convolve<2, I>(), convolve<1, I>();
-        unsigned of[4];
+        unsigned of[4];  // of each 16 channels the even outputs, the odd ones
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const int h = i / 2 * 2, e = i % 2 * 2;
             int v[4];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const End& end = w.of_dw[h + k / 2];
-                v[k] = code_at(is_slow(h + k / 2, k % 2), acc[I][h + k / 2][e + k % 2], end.multiplier[k % 2],
-                               end.offset[k % 2]);
+            for (int e = 0; e < 4; ++e) {
+                const int n = i / 2 * 2 + e / 2;
+                const End& end = w.of_dw[n];
+                v[e] = code_at(is_slow(n, e % 2), acc[I][n][i % 2 * 2 + e % 2], end.multiplier[e % 2],
+                               end.offset[e % 2]);
             }
             of[i] = pack_unsigned(v[0], v[1], v[2], v[3]);
         }
