@@ -24,8 +24,8 @@
 //   Depthwise is that of alone_int8.cu. Rows are unrolled by three, as a row of outputs is made of three. The loop is
 //   the same for all rows, also for those at the beginning of an item, which belong to no output.
 //
-//   A number becomes a code + 128 by three instructions and half a one: v · (1 / scale), with a 1 / scale of two floats
-//   (of halves: of one, blocks_int8.py, `factors`), and an fma that rounds as in one_step.h, and makes NaN the least.
+//   A number becomes a code + 128 by v · (1 / scale), with a 1 / scale of two floats, or of one where that is enough
+//   (blocks_int8.py, `factors`), and an fma that rounds as in one_step.h, and makes NaN the least code.
 //
 //   Four channels, one of each lane t, are requantized alike. Those that take two roundings come last: the last SLOW
 //   fours of the hidden channels; of the outputs 4t + j those with bit j in SLOW_OUTPUTS.
@@ -41,6 +41,9 @@
 #endif
 #ifndef ODD_PICTURE
 #define ODD_PICTURE 1  // whether the zero point of a picture of real numbers may be odd
+#endif
+#ifndef FACTORS
+#define FACTORS 2  // floats that are together 1 / scale
 #endif
 #ifndef RESIDUAL
 #define RESIDUAL 1
@@ -87,7 +90,7 @@ struct Real {
     float high, low, zero;  // 1 / scale is high + low; zero: zero point + 128 in units of 2^-149
 };
 __device__ __forceinline__ int code_of_real(float v, const Real& to) {
-    const float about = sizeof(image_t) == 2 ? __fmul_rn(v, to.high) : __fmaf_rn(v, to.high, __fmul_rn(v, to.low));
+    const float about = FACTORS == 1 ? __fmul_rn(v, to.high) : __fmaf_rn(v, to.high, __fmul_rn(v, to.low));
     const float unit = __int_as_float(1);
     if (ODD_PICTURE) return __float_as_int(fma_saturated(fma_of_small(about, unit, 0.0f), 1.0f, to.zero));
     return __float_as_int(fma_saturated(about, unit, to.zero));
