@@ -359,8 +359,9 @@ def inverted_residual_int8(
         numbers = (n, *zeros, *ends[-1].numbers)
         if name == STEM:
             weights, numbers = [slid.stem()], (*numbers, *(inverse or ()))
-            slow = {"SLOW": slid.slow_of_stem, "SLOW_OUTPUTS": slid.slow_outputs, "ODD_PICTURE": zero % 2}
-            switches += tuple(f"-D{key}={value}" for key, value in slow.items())
+            more = {"SLOW": slid.slow_of_stem, "SLOW_OUTPUTS": slid.slow_outputs, "ODD_PICTURE": zero % 2}
+            more["FACTORS"] = 2 if inverse and inverse[1] else 1
+            switches += tuple(f"-D{key}={value}" for key, value in more.items())
         elif name == ALONE:
             weights = [slid.alone()]
             switches += (f"-DONE_STEP={int(slid.slow == slid.slow_outputs == 0)}",)
@@ -400,23 +401,21 @@ def divides(scale: float) -> bool:
 def factors(scale: float, dtype: np.dtype[Any]) -> tuple[np.float32, np.float32] | None:
     """(a, b): with 1 / scale ≈ a + b stem_int8.cu makes the codes of int8.quantize; None if it does not for some x.
 
-    dtype: of x, float32 or float16, of which all numbers are tried; b is then 0.
+    dtype: of x, float32 or float16, of which all numbers are tried. b is 0 where a alone is right, of most halves'
+    scales, else positive, so that infinity stays infinity.
     """
     s = np.float32(scale)
     if not divides(scale):
         return None
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    x = x[np.abs(x) <= 512 * s] if dtype == np.float16 else _near_steps(s)
+    right = np.rint(x / s)
     a = np.float32(1) / s
-    with np.errstate(over="ignore", invalid="ignore"):
-        if dtype == np.float16:
-            x = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
-            x = x[np.abs(x) <= 512 * s]
-            return (a, np.float32(0)) if (np.rint(x * a) == np.rint(x / s)).all() else None
-        # b > 0, so that infinity stays infinity
-        a = a if np.float64(a) * np.float64(s) < 1 else np.nextafter(a, np.float32(0))
-        b = np.float32((1 - np.float64(a) * np.float64(s)) / np.float64(s))
-        x = _near_steps(s)
-        right = b > 0 and bool((np.rint(int8.fma(x, a, x * b)) == np.rint(x / s)).all())
-        return (a, b) if right else None
+    if (np.rint(x * a) == right).all():
+        return a, np.float32(0)
+    a = a if np.float64(a) * np.float64(s) < 1 else np.nextafter(a, np.float32(0))
+    b = np.float32((1 - np.float64(a) * np.float64(s)) / np.float64(s))
+    return (a, b) if b > 0 and (np.rint(int8.fma(x, a, x * b)) == right).all() else None
 
 
 def _near_steps(s: np.float32) -> Any:

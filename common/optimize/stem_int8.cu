@@ -8,23 +8,24 @@
 // It is alone_int8.cu for a stem. A warp walks down STRIP rows of 14 columns of outputs, an item, with all 32 hidden
 // channels at once. So sums of project do not wait, and a strip may be as high as the image. A step:
 //
-//     two rows of the picture ──quantize──► codes ──expand──► 16 pixels × 32 ──depthwise──► 14 outputs × 32 ──project──► y
-//     cp.async, 4 numbers of a lane         shared     mma    codes, a shuffle    mma       codes              mma
+//     2 rows of a picture ──quantize──► codes ──expand──► 16 pixels × 32 ──depthwise──► 14 outputs × 32 ──project──► y
+//     cp.async                          shared    mma     registers          mma        registers          mma
 //
-//   Row h of hidden pixels is made of the picture's rows 2h − 1, 2h and 2h + 1. Of each of these, hidden pixel q needs
-//   9 neighbouring numbers, those of 3 pixels. The 27 are the columns of one product of 32:
+//   Row h of hidden pixels is made of the picture's rows 2h − 1, 2h and 2h + 1. In each of these, a hidden pixel needs
+//   9 neighbouring numbers, those of 3 pixels. The 27 are columns of one product of 32. A lane has of pixels 2g, 2g + 1
 //
-//     lane t = 0, 1, 2     numbers 1 … 8 of row t: two words. Those of pixel 2g + 1 begin in the middle of a word
-//     lane 3               number 0 of the three rows: what is put in `firsts` beside the codes
+//     t = 0, 1, 2     numbers 1 … 8 of row t, two words. Those of pixel 2g + 1 begin in the middle of a word
+//     t = 3           number 0 of the three rows: a word of `firsts`, which lanes put beside the codes
 //
-//     number 0 │1 2 3 4│5 6 7 8│                        pixel 2g: 12g + 3 … 12g + 11 of a row's bytes
-//     … │12g + 4│12g + 8│12g + 12│12g + 16│ … words     pixel 2g + 1: 12g + 9 … 12g + 17
+//     a row's bytes     … 12g + 3 │ 12g + 4 … 7 │ 8 … 11 │ 12 … 15 │ 16 … 19
+//     pixel 2g                  0 │ 1  2  3  4  │ 5 … 8  │
+//     pixel 2g + 1                              │   0 1 2│ 3 … 6   │ 7 8
 //
-//   Depthwise is that of alone_int8.cu. Rows are unrolled by three, as a row of outputs is made of three: the loop is
-//   the same for all of them, also for those at the beginning of an item, which belong to no output.
+//   Depthwise is that of alone_int8.cu. Rows are unrolled by three, as a row of outputs is made of three. The loop is
+//   the same for all rows, also for those at the beginning of an item, which belong to no output.
 //
-//   A number becomes a code + 128 by three instructions and half a one: v · (1 / scale), with a 1 / scale of two floats
-//   (of halves: of one, blocks_int8.py, `factors`), and an fma that rounds as in one_step.h, and makes NaN the least.
+//   A number becomes a code + 128 by v · (1 / scale), with a 1 / scale of two floats, or of one where that is enough
+//   (blocks_int8.py, `factors`), and an fma that rounds as in one_step.h, and makes NaN the least code.
 //
 //   Four channels, one of each lane t, are requantized alike. Those that take two roundings come last: the last SLOW
 //   fours of the hidden channels; of the outputs 4t + j those with bit j in SLOW_OUTPUTS.
@@ -40,6 +41,9 @@
 #endif
 #ifndef ODD_PICTURE
 #define ODD_PICTURE 1  // whether the zero point of a picture of real numbers may be odd
+#endif
+#ifndef FACTORS
+#define FACTORS 2  // floats that are together 1 / scale
 #endif
 #ifndef RESIDUAL
 #define RESIDUAL 1
@@ -86,7 +90,7 @@ struct Real {
     float high, low, zero;  // 1 / scale is high + low; zero: zero point + 128 in units of 2^-149
 };
 __device__ __forceinline__ int code_of_real(float v, const Real& to) {
-    const float about = sizeof(image_t) == 2 ? __fmul_rn(v, to.high) : __fmaf_rn(v, to.high, __fmul_rn(v, to.low));
+    const float about = FACTORS == 1 ? __fmul_rn(v, to.high) : __fmaf_rn(v, to.high, __fmul_rn(v, to.low));
     const float unit = __int_as_float(1);
     if (ODD_PICTURE) return __float_as_int(fma_saturated(fma_of_small(about, unit, 0.0f), 1.0f, to.zero));
     return __float_as_int(fma_saturated(about, unit, to.zero));
@@ -191,22 +195,42 @@ struct Weights {  // what a lane needs
     }
 };
 
+struct Outputs {  // of a lane's two pixels in a row
+    unsigned* y;
+    const unsigned* residual;
+    int rows;  // of the item, that are stored
+
+    __device__ __forceinline__ void store(int row, int down, unsigned even, unsigned odd, const Output& to) const {
+        if ((unsigned)row >= (unsigned)rows) return;
+        constexpr int WORDS_OF_PIXEL = O / 4;
+        constexpr bool FULL = SMALL_PROJECT == 2;
+        const int at = down * (W * WORDS_OF_PIXEL);
+        if (RESIDUAL) {
+            even = add_words<FULL>(even, __ldg(residual + at), to);
+            odd = add_words<FULL>(odd, __ldg(residual + at + WORDS_OF_PIXEL), to);
+        }
+        y[at] = even, y[at + WORDS_OF_PIXEL] = odd;
+    }
+};
+
 struct Rows {
     const Weights& w;
     const Real& real;
     Stream& stream;
     char* shared;
-    // bytes of this lane in shared memory: of the picture, three of the six pairs, and the other three; where it puts
-    // codes, and firsts; where it reads them, by pairs
+    // where this lane's bytes are in shared memory: of the picture, three of the six pairs, and the other three; where
+    // it puts codes, and its word of firsts; where it reads them, by pairs
     int now, later, to, to_firsts, at[3];
-    int right;                                 // the lane of the next pixels
-    unsigned also_middle, of_t, first;  // selectors of bytes, of which no compiler knows what they are
-    unsigned ninth;                            // the word of firsts
+    int right;  // the lane of the next pixels
+    // selectors of bytes: 0x5432, of which no compiler knows it, and would copy what it selects twice before each
+    // product; of what a lane reads; of a pixel's first number in four
+    unsigned also_middle, of_t, first;
+    unsigned ninth;  // the word of firsts
     unsigned a[4], two[4][4];
     int acc[3][4][4];
 
-    // The pair at `raw` to the codes of pair S, and this lane's part of a row of expand's products.
-    template <int S> __device__ __forceinline__ void load(int raw) {
+    // The pair at `raw` to the codes of pair S.
+    template <int S> __device__ __forceinline__ void quantize(int raw) {
         using F = typename Four<image_t>::type;
         const char* const pair = shared + raw;
         const unsigned even = codes_of(*(const F*)pair, real), odd = codes_of(*(const F*)(pair + 32 * UNIT), real);
@@ -214,6 +238,9 @@ struct Rows {
         there[0] = even, there[ODD_ROW] = odd;
         ninth = __byte_perm(ninth, __byte_perm(even, odd, first), 0x3542);
         *((unsigned*)(shared + to_firsts) + S * SLOT) = ninth;
+    }
+    // Of pair S and the row above it, this lane's part of expand's products.
+    template <int S> __device__ __forceinline__ void load() {
         __syncwarp();
         const unsigned* const from = (const unsigned*)(shared + at[S]);
         const unsigned w0 = from[0], w1 = from[1], w2 = from[2], w3 = from[3];
@@ -240,27 +267,30 @@ struct Rows {
             two[h][2] = __byte_perm(four, next, also_middle), two[h][3] = next;
         }
     }
-    // Row y of the hidden pixels, I of three, is convolved, row y + 1 is expanded, and row y + 2 comes. Row y − 3 of the
-    // outputs is over: to `even` and `odd`, of a lane's two pixels. columns, zeros: of row y + 1.
+    // Row y = k − 1 + I of the hidden pixels is convolved, row y + 1, the image's row h + I, is expanded, and row y + 2
+    // comes. Row y − 3 of the outputs is over, and is stored. columns: which bytes lie in the image.
     template <int I>
-    __device__ __forceinline__ void step(unsigned columns, unsigned zeros, unsigned& even, unsigned& odd) {
+    __device__ __forceinline__ void step(int k, int h, unsigned columns, unsigned zeros, const Outputs& outputs,
+                                         const Output& to) {
+        const bool inside = (unsigned)(h + I) < H;
         int d[4][4];
 #pragma unroll
-        for (int h = 0; h < 4; ++h) mma_bytes<true>(d[h], a, w.expand[h], w.hidden_begin[h]);
+        for (int n = 0; n < 4; ++n) mma_bytes<true>(d[n], a, w.expand[n], w.hidden_begin[n]);
         if (I == 1) cp_async_wait<1>();
-        load<(I + 2) % 3>(I == 0 ? now + 2 * PAIR : later + (I - 1) * PAIR);
+        quantize<(I + 2) % 3>(I == 0 ? now + 2 * PAIR : later + (I - 1) * PAIR);
+        load<(I + 2) % 3>();
         if (I == 0) stream.bring(shared + now);
         convolve<2, I>(), convolve<1, I>();
-        unsigned of[4];
+        unsigned of[4];  // of each 16 channels the even outputs, the odd ones
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const int h = i / 2 * 2, e = i % 2 * 2;
             int v[4];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const End& end = w.of_dw[h + k / 2];
-                v[k] = code_at(is_slow(h + k / 2, k % 2), acc[I][h + k / 2][e + k % 2], end.multiplier[k % 2],
-                               end.offset[k % 2]);
+            for (int e = 0; e < 4; ++e) {
+                const int n = i / 2 * 2 + e / 2;
+                const End& end = w.of_dw[n];
+                v[e] = code_at(is_slow(n, e % 2), acc[I][n][i % 2 * 2 + e % 2], end.multiplier[e % 2],
+                               end.offset[e % 2]);
             }
             of[i] = pack_unsigned(v[0], v[1], v[2], v[3]);
         }
@@ -268,8 +298,8 @@ struct Rows {
         int sums[2][4];
 #pragma unroll
         for (int n = 0; n < 2; ++n) mma_bytes<true>(sums[n], of, w.project[n], w.y_begin[n]);
-        put(d, columns, zeros);
-        even = codes_of_y(sums, 0), odd = codes_of_y(sums, 2);
+        put(d, inside ? columns : 0, zeros);
+        outputs.store(k - 4 + I, I, codes_of_y(sums, 0), codes_of_y(sums, 2), to);
     }
     __device__ __forceinline__ unsigned codes_of_y(const int (&sums)[2][4], int e) const {
         int v[4];
@@ -280,34 +310,6 @@ struct Rows {
         return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
     }
 };
-
-struct Outputs {  // of a lane's two pixels in a row
-    unsigned* y;
-    const unsigned* residual;
-    int rows;  // of the item, that are stored
-
-    __device__ __forceinline__ void store(int row, int down, unsigned even, unsigned odd, const Output& to) const {
-        if ((unsigned)row >= (unsigned)rows) return;
-        constexpr int WORDS_OF_PIXEL = O / 4;
-        constexpr bool FULL = SMALL_PROJECT == 2;
-        const int at = down * (W * WORDS_OF_PIXEL);
-        if (RESIDUAL) {
-            even = add_words<FULL>(even, __ldg(residual + at), to);
-            odd = add_words<FULL>(odd, __ldg(residual + at + WORDS_OF_PIXEL), to);
-        }
-        y[at] = even, y[at + WORDS_OF_PIXEL] = odd;
-    }
-};
-
-// Row k + I of an item, I of three.
-template <int I>
-__device__ __forceinline__ void take(Rows& rows, const Outputs& outputs, const Item& item, int k, unsigned columns,
-                                     unsigned zeros, const Output& to) {
-    const bool inside = (unsigned)(item.oy + k - 1 + I) < H;
-    unsigned even, odd;
-    rows.step<I>(inside ? columns : 0, zeros, even, odd);
-    outputs.store(k - 4 + I, I, even, odd, to);
-}
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
     stem_int8(const image_t* __restrict__ x, const uint4* __restrict__ weights,
@@ -350,7 +352,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
         for (int k = 0; k < 3; ++k) rows.acc[k][i / 4][i % 4] = 0;
     }
     cp_async_wait<1>();
-    rows.load<0>(raw), rows.load<1>(raw + PAIR);
+    rows.quantize<0>(raw), rows.quantize<1>(raw + PAIR), rows.load<1>();
     for (; index < all; index += step) {
         const Item item(index);
         const int q = item.ox - 1 + 2 * g;
@@ -366,9 +368,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
                 stream.begin(all);
                 __syncwarp();  // or a compiler would make of the branch as many instructions in every turn
             }
-            take<0>(rows, outputs, item, k, columns, zeros, to);
-            take<1>(rows, outputs, item, k, columns, zeros, to);
-            take<2>(rows, outputs, item, k, columns, zeros, to);
+            const int h = item.oy + k - 1;
+            rows.step<0>(k, h, columns, zeros, outputs, to);
+            rows.step<1>(k, h, columns, zeros, outputs, to);
+            rows.step<2>(k, h, columns, zeros, outputs, to);
             const int before = rows.now;
             rows.now = rows.later, rows.later = before;
             outputs.y += 3 * (W * O / 4), outputs.residual += 3 * (W * O / 4);

@@ -69,12 +69,19 @@ def test_a_stem_quantizes_its_picture(rng, one_block, dtype, scale, zero):
     quantized(rng, *STEMS[1], dtype, scale, zero)
 
 
+def test_halves_whose_inverse_of_one_float_is_not_enough(rng):
+    (high, low) = factors(0.03, np.dtype(np.float16))
+    assert high + low > 33 and low > 0
+    quantized(rng, *STEMS[0], "float16", np.float32(0.03), 4)
+
+
 @pytest.mark.parametrize("dtype", PICTURES)
 def test_factors_are_those_of_a_division(rng, dtype):
     """Where `factors` says so, which it does of nearly all scales: of numbers around each step, as a model."""
     scales = np.exp(rng.uniform(-9, 1, 100)).astype(np.float32)
     found = [(scale, factors(float(scale), np.dtype(dtype))) for scale in scales]
     assert sum(pair is not None for _, pair in found) > 95
+    assert sum(pair[1] == 0 for _, pair in found if pair) >= 90 * (dtype == "float16")
     for scale, pair in found[:20]:
         if pair is not None:
             x = (rng.integers(-300, 300, 1000).astype(np.float32) / 2 * scale).astype(dtype).astype(np.float32)
