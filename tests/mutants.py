@@ -197,7 +197,7 @@ MUTANTS = [
         "of the last eight outputs a lane takes others than its two", f"{INT8_ALONE} -k convolutions",
     ),
     Mutant(
-        "int8-alone-roundings", "common/optimize/alone_int8.cu", "const bool one = ends[16 * pair] < 1;",
+        "int8-alone-roundings", "common/optimize/alone_int8.cu", "const bool one = ONE_STEP || ends[16 * pair] < 1;",
         "const bool one = true;", "outputs that take two roundings take one", f"{INT8_ALONE} -k roundings",
     ),
     Mutant(
@@ -260,7 +260,7 @@ MUTANTS = [
     ),
     Mutant(
         "int8-multiplier-as-given", "common/quantize/rules.py",
-        "multiplier = one_step.nearest(weight, folded, multiplier, y.zero_point[0])", "pass",
+        "moved = one_step.nearest(weight, bias, multiplier, call.named[\"zero_point\"])", "moved = multiplier",
         "networks have channels that are requantized in two steps", "tests/quantize/test_quantize_import.py",
     ),
     Mutant(

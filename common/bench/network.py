@@ -142,7 +142,7 @@ class Reference:
     @cached_property
     def codes(self) -> np.ndarray:
         """The logits of the quantized network's integer steps on the CPU, (checked, classes)."""
-        return Network(self._model.quantized, Integers())(self.pictures(len(self)))
+        return Network(self._model.quantized, Integers(as_kernels=True))(self.pictures(len(self)))
 
     def pictures(self, count: int) -> np.ndarray:
         """The first `count` pictures, (count, C, H, W) float32."""

@@ -15,7 +15,7 @@ for so little that no sum gets another code: `_window` has the room that each ch
 int8.requantize does to a sum, rounding twice, is so copied bit for bit, if there is such a b. For one channel in a
 hundred, with long sums one in three, there is none, and it is rounded twice. Whether there is one depends on the last
 bits of the multiplier, which come from the roundings of three scales: `nearest` moves it by a few floats to one that
-has a fma, and a network is computed with that one everywhere.
+has a fma. The kernels compute a network with that one; a few of its codes are then a step off those of the file.
 """
 
 import functools

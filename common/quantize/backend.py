@@ -14,7 +14,7 @@ from ..network.reference import run_layer
 from ..network.registry import Step
 from ..topology import layers as kinds
 from ..topology.graph import Signature, signature_of
-from .rules import OPERATORS, RULES, Call, Rule, int8_grid
+from .rules import OPERATORS, RULES, Call, Rule, in_one_step, int8_grid
 
 KEPT = 4  # input shapes whose steps are kept
 
@@ -35,10 +35,13 @@ class Integers:
 
     operators: functions that replace operators of rules.OPERATORS, {"conv2d": mine}, called with the same arguments;
     kernels.int8_operators.OPERATORS are the int8 kernels, on a GPU or on the simulator.
+    as_kernels: whether the multipliers of convolutions and linear layers are those of the backend IntegerKernels, which
+    moves some by a few floats (rules.in_one_step); else those of the file.
     ValueError for another name, TypeError for what is no function.
     """
 
     operators: Mapping[str, Callable[..., Any]] | None = None
+    as_kernels: bool = False
     name: ClassVar[str] = "integers"
     dtype: ClassVar[str] = "int8"
     layout: ClassVar[str] = "NCHW"
@@ -65,7 +68,7 @@ class IntegerRunner:
 
     def __init__(self, model: Any, target: Integers, pipeline: Pipeline) -> None:
         self._model, self._pipeline = model, pipeline
-        self._operators = {**OPERATORS, **(target.operators or {})}
+        self._operators, self._moves = {**OPERATORS, **(target.operators or {})}, target.as_kernels
         graph, self._parameters = self.folded()
         self._grids = dict(graph.grids)
         self._programs: OrderedDict[Signature, tuple[topology.Graph, dict[str, Call]]] = OrderedDict()
@@ -93,7 +96,8 @@ class IntegerRunner:
             calls = {}
             for node in graph:
                 if isinstance(node, Step) and isinstance(node.fusion, Rule):
-                    calls[node.output] = node.fusion.call(node, self._parameters, self._grids)
+                    call = node.fusion.call(node, self._parameters, self._grids)
+                    calls[node.output] = in_one_step(call) if self._moves else call
                 elif isinstance(node, kinds.Quantize | kinds.Dequantize):
                     grid, operator = int8_grid(node.grid), type(node).__name__.lower()
                     calls[node.output] = Call(operator, grid.scale[0], grid.zero_point[0])

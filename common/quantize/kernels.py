@@ -25,7 +25,7 @@ from ..network.registry import Arrays, Cost, Fusion, Match, Part, Step, register
 from ..topology import layers as kinds
 from ..topology.graph import Signature
 from .backend import unread_removed
-from .rules import RULES, Call, IntegerAdd, IntegerConv, Rule, int8_grid, integer_cost
+from .rules import RULES, Call, IntegerAdd, IntegerConv, Rule, in_one_step, int8_grid, integer_cost
 
 FULL = (int8.LOW, int8.HIGH)
 
@@ -189,7 +189,7 @@ class IntegerKernelBackend(KernelBackend):
         arrays: dict[str, Any] = {}
         for step in as_steps(self.rewritten(graph)):
             for one in rule_steps(step):
-                call = one.fusion.call(one, parameters, grids)  # type: ignore[union-attr]
+                call = in_one_step(one.fusion.call(one, parameters, grids))  # type: ignore[union-attr]
                 if call.operator in ("conv2d", "linear", "linear_to_float"):
                     weight, bias, multiplier = call.args
                     if weight.dtype != np.int8:

@@ -137,6 +137,19 @@ class Call:
         return operators[self.operator](*inputs, *self.args, **self.named)
 
 
+def in_one_step(call: Call) -> Call:
+    """The call of a product whose multipliers have moved to those of one fma (kernels.one_step.nearest).
+
+    A few sums then get a neighbouring code. A call of another operator, one that ends in floats, and one of int16
+    weights is returned as it is.
+    """
+    if call.operator not in ("conv2d", "linear") or call.args[0].dtype != np.int8:
+        return call
+    weight, bias, multiplier = call.args
+    moved = one_step.nearest(weight, bias, multiplier, call.named["zero_point"])
+    return Call(call.operator, weight, bias, moved, **call.named)
+
+
 def integer_cost(step: Step) -> Cost:
     """The bytes and FLOPs of a step that reads codes, or floats to quantize: a byte per code and weight, 4 per float.
 
@@ -223,8 +236,7 @@ class _Product(Rule):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Grid, Grid | None]:
         """(weight − its zero point, bias with the input's zero point folded in, multiplier, input grid, output grid).
 
-        The weight is int8, or int16 if it is not symmetric. The multiplier is scale_x · scale_w / scale_y, of int8
-        weights the nearest one with which one fma requantizes (kernels.one_step.nearest: 2^-19 off at most).
+        The weight is int8, or int16 if it is not symmetric. The multiplier is scale_x · scale_w / scale_y.
         UnsupportedModel for sums that could overflow int32.
         """
         layer: Any = step.parts[self.main]
@@ -242,8 +254,6 @@ class _Product(Rule):
         except ValueError as error:
             raise topology.UnsupportedModel(f"layer '{layer.name}': {error}") from None
         multiplier = np.ascontiguousarray(scale if y is None else scale / np.float32(y.scale[0]), np.float32)
-        if y is not None and weight.dtype == np.int8:
-            multiplier = one_step.nearest(weight, folded, multiplier, y.zero_point[0])
         return weight, folded, multiplier, x, y
 
 

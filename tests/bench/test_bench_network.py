@@ -538,7 +538,7 @@ def in_int8(model, reference, said, **changes):
 @seldom(4)
 def test_int8_is_checked_against_the_integer_steps(fakes, model, reference, said, monkeypatch):
     """And has its loss of accuracy in the record; fp16 stands beside it, without a record."""
-    integers = Network(model.quantized, Integers())
+    integers = Network(model.quantized, Integers(as_kernels=True))
 
     class Quantized(Fake):
         def call(self):

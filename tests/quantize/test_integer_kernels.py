@@ -20,7 +20,7 @@ def digits():
     graph, parameters = weights.network("digits")
     x = weights.digits_input(weights.digits_split().train_images[:16])
     model = quantize(graph, parameters, x, ranges="minmax").model()
-    return model, x[:3], Network(model, Integers())(x[:3])
+    return model, x[:3], Network(model, Integers(as_kernels=True))(x[:3])
 
 
 def plain(array):
@@ -86,7 +86,9 @@ def test_random_networks_are_the_integer_steps_or_refused():
             assert "quantize.Integers() runs it" in str(error)
             continue
         assert not [step for step in net.plan().steps if step.fusion is None and step.macs]  # no product in floats
-        np.testing.assert_array_equal(plain(net(x)), Network(model, Integers())(x), err_msg=f"network {number}")
+        np.testing.assert_array_equal(
+            plain(net(x)), Network(model, Integers(as_kernels=True))(x), err_msg=f"network {number}"
+        )
         ran += 1
     assert ran >= 3
 
@@ -111,4 +113,6 @@ def test_other_ranges_too(ranges):
     graph, parameters = weights.network("digits")
     x = weights.digits_input(weights.digits_split().train_images[:16])
     model = quantize(graph, parameters, x, ranges=ranges).model()
-    np.testing.assert_array_equal(plain(Network(model, IntegerKernels())(x[:2])), Network(model, Integers())(x[:2]))
+    np.testing.assert_array_equal(
+        plain(Network(model, IntegerKernels())(x[:2])), Network(model, Integers(as_kernels=True))(x[:2])
+    )

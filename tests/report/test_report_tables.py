@@ -371,6 +371,13 @@ def test_what_another_program_took_is_marked_beside_todays(path):
     assert text.endswith("§ Measured on 2031-01-01, with an earlier version of this repository.")
 
 
+def test_a_large_error_stands_for_the_one_against_float64():
+    """That of products in TF32, against fp32: what fp32 itself is off does not show. Small ones do not."""
+    tf32, small = network("xla", 1.0, "tf32", error=2.04e-3), network("xla", 1.0, "fp32", error=2e-6)
+    assert tables.exact_error([tf32, small]) == "2e-03" and tables.exact_error([small]) == tables.DASH
+    assert tables.exact_error([tf32, {**small, "error_float64": 4e-3}]) == "4e-03"
+
+
 def test_calls_from_python_are_compared_to_the_graph_alone(path):
     called, replayed = ({"case": f"{tables.NETWORK}, {words}"} for words in ("called", "called with replay"))
     saved(path, [network("ours", 100.0, "fp32")])
