@@ -349,7 +349,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll 1
         for (int plane = 0; plane < PLANES; ++plane) {
             const Weights w(shared + plane * PLANE, lane);
-            if (ONE_STEP || Weights::in_one_step(shared + plane * PLANE)) add_plane<false>(sums, w, x_here, place, lane);
+            const bool one = ONE_STEP || Weights::in_one_step(shared + plane * PLANE);
+            if (one) add_plane<false>(sums, w, x_here, place, lane);
             else add_plane<true>(sums, w, x_here, place, lane);
         }
         __syncwarp();  // nobody reads x any more

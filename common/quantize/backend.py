@@ -35,8 +35,8 @@ class Integers:
 
     operators: functions that replace operators of rules.OPERATORS, {"conv2d": mine}, called with the same arguments;
     kernels.int8_operators.OPERATORS are the int8 kernels, on a GPU or on the simulator.
-    as_kernels: whether the multipliers of convolutions and linear layers are those of the backend IntegerKernels, which
-    moves some by a few floats (rules.in_one_step); else those of the file.
+    as_kernels: whether the multipliers of convolutions and linear layers are those of IntegerKernels with `optimize`,
+    which moves some by a few floats (rules.in_one_step); else those of the file.
     ValueError for another name, TypeError for what is no function.
     """
 

@@ -128,8 +128,9 @@ class IntegerKernels:
     variants   the rung to use for an operator, {"pointwise_int8": "dp4a"}, where it supports the arrays
 
     Layers that no rule fits run in float32 on the kernels of backend "kernels". The codes are those of
-    backend.Integers, bit for bit. UnsupportedModel from Network for what has no kernel; ValueError and TypeError from
-    the constructor for options that do not fit.
+    backend.Integers, bit for bit; with `optimize` those of Integers(as_kernels=True), some of whose multipliers have
+    moved by a few floats, so that fused blocks requantize in one step (rules.in_one_step). UnsupportedModel from
+    Network for what has no kernel; ValueError and TypeError from the constructor for options that do not fit.
     """
 
     optimize: Any = None
@@ -189,7 +190,9 @@ class IntegerKernelBackend(KernelBackend):
         arrays: dict[str, Any] = {}
         for step in as_steps(self.rewritten(graph)):
             for one in rule_steps(step):
-                call = in_one_step(one.fusion.call(one, parameters, grids))  # type: ignore[union-attr]
+                call = one.fusion.call(one, parameters, grids)  # type: ignore[union-attr]
+                if self.target.optimize is not None:
+                    call = in_one_step(call)
                 if call.operator in ("conv2d", "linear", "linear_to_float"):
                     weight, bias, multiplier = call.args
                     if weight.dtype != np.int8:

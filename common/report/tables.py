@@ -755,6 +755,35 @@ def cards(every: Sequence[Results]) -> str:
     return markdown(heads, [[what, *cells] for what, cells in rows.items()], 1)
 
 
+def in_short(recorded: Results) -> str:
+    """µs of ours, of the fastest library that was measured, and their ratio, by size of the error and batch size."""
+    rows = []
+    for error_class, words in (("single", "fp32"), ("half", "fp16")):
+        ours, theirs, over = [], [], []
+        for batch in BATCHES:
+            column = race(recorded, error_class, batch)
+            own = column.pop("ours", None)
+            others = [one for name, one in column.items() if name != "ours-fma"]
+            best = min(others, key=lambda one: one.us, default=None)
+            name = "" if best is None else IMPLEMENTATIONS[best.record["implementation"]].split(",")[0]
+            ours.append(DASH if own is None else us(own.us))
+            theirs.append(DASH if best is None else f"{us(best.us)} ({name})")
+            over.append(DASH if own is None or best is None else f"{best.us / own.us:.1f}×")
+        rows.append([f"errors as in {words}: ours, µs", *ours])
+        rows += [["the fastest library measured, µs", *theirs], ["it takes", *over]]
+    if all(cell == DASH for row in rows for cell in row[1:]):
+        return NOT_YET
+    return markdown(["", *(f"batch {batch}" for batch in BATCHES)], rows, 1)
+
+
+def int8_over_fp16(recorded: Results) -> str:
+    """The times of ours in int8 over those in fp16, timed in turn: "1.40 at batch 1, 0.80 at batch 32"."""
+    keys: dict[str, Any] = {"suite": "network", "case": NETWORK, "implementation": "ours", "precision": "int8"}
+    found = [r for r in results.find(recorded, **keys, mode="hot") if "ours-fp16" in r.get("ratios", {})]
+    by_batch = {r["batch"]: r["ratios"]["ours-fp16"]["median"] for r in found}
+    return ", ".join(f"{by_batch[batch]:.2f} at batch {batch}" for batch in sorted(by_batch)) or NOT_YET
+
+
 def network_called(recorded: Results) -> str:
     """µs of calls of ours from Python, without and with replays, beside the graph alone, which they are compared to."""
     cases = {"the CUDA graph alone": NETWORK, "net(x), replay=False": f"{NETWORK}, called"}
@@ -1436,6 +1465,8 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "network-repeat": network_repeat,
     "energy": energy,
     "energy-ratio": energy_ratio,
+    "in-short": in_short,
+    "int8-over-fp16": int8_over_fp16,
     "step-shortest": step_shortest,
     "operators-cudnn": operators_cudnn,
     "operators-kinds": operators_kinds,

@@ -16,11 +16,11 @@ BLOCKS = pytest.mark.skipif(cuda.compute_capability() < 80, reason="fused blocks
 
 @pytest.fixture(scope="module")
 def digits():
-    """(the digits' network in QDQ form, three pictures, the logits of the integer steps)."""
+    """(the digits' network in QDQ form, three pictures, the logits by whether multipliers have moved)."""
     graph, parameters = weights.network("digits")
     x = weights.digits_input(weights.digits_split().train_images[:16])
     model = quantize(graph, parameters, x, ranges="minmax").model()
-    return model, x[:3], Network(model, Integers(as_kernels=True))(x[:3])
+    return model, x[:3], {moved: Network(model, Integers(as_kernels=moved))(x[:3]) for moved in (False, True)}
 
 
 def plain(array):
@@ -29,7 +29,7 @@ def plain(array):
 
 @pytest.mark.parametrize("optimize", [None, pytest.param("throughput", marks=BLOCKS)])
 def test_the_codes_are_the_integer_steps(digits, optimize):
-    model, x, want = digits
+    model, x, want = digits[0], digits[1], digits[2][optimize is not None]
     net = Network(model, IntegerKernels(optimize=optimize))
     np.testing.assert_array_equal(plain(net(x)), want)
     np.testing.assert_array_equal(plain(net(x[:1])), want[:1])
@@ -37,7 +37,7 @@ def test_the_codes_are_the_integer_steps(digits, optimize):
 
 @pytest.mark.parametrize("optimize", [None, pytest.param("latency", marks=BLOCKS)])
 def test_calls_are_captured_and_replayed(digits, optimize):
-    model, x, want = digits
+    model, x, want = digits[0], digits[1], digits[2][optimize is not None]
     net = Network(model, IntegerKernels(optimize=optimize), replay=True)
     captured = net.capture(len(x))
     assert captured.program.capturable
@@ -86,9 +86,7 @@ def test_random_networks_are_the_integer_steps_or_refused():
             assert "quantize.Integers() runs it" in str(error)
             continue
         assert not [step for step in net.plan().steps if step.fusion is None and step.macs]  # no product in floats
-        np.testing.assert_array_equal(
-            plain(net(x)), Network(model, Integers(as_kernels=True))(x), err_msg=f"network {number}"
-        )
+        np.testing.assert_array_equal(plain(net(x)), Network(model, Integers())(x), err_msg=f"network {number}")
         ran += 1
     assert ran >= 3
 
@@ -113,6 +111,4 @@ def test_other_ranges_too(ranges):
     graph, parameters = weights.network("digits")
     x = weights.digits_input(weights.digits_split().train_images[:16])
     model = quantize(graph, parameters, x, ranges=ranges).model()
-    np.testing.assert_array_equal(
-        plain(Network(model, IntegerKernels())(x[:2])), Network(model, Integers(as_kernels=True))(x[:2])
-    )
+    np.testing.assert_array_equal(plain(Network(model, IntegerKernels())(x[:2])), Network(model, Integers())(x[:2]))

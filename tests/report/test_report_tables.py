@@ -272,6 +272,28 @@ def test_cards_stand_side_by_side(tmp_path):
     assert tables.cards([]) == NOT_YET
 
 
+def test_in_short(path):
+    """Ours and the fastest library of one size of errors, and their ratio; int8 over fp16."""
+    both = [network("ours", 60.0), network("cudnn", 180.0)]
+    both += [network("xla", 170.0, batch=8), network("ours", 50.0, batch=8)]
+    saved(path, [*both, network("ours-fma", 10.0), network("xla", 1.0, "fp32", error=1e-6)])
+    made = results.load(path)
+    assert [row for row in rows(tables.in_short(made)) if "---" not in row] == [
+        ["", "batch 1", "batch 8", "batch 32", "batch 256"],
+        ["errors as in fp32: ours, µs", "–", "–", "–", "–"],
+        ["the fastest library measured, µs", "1.00 (XLA (JAX))", "–", "–", "–"],
+        ["it takes", "–", "–", "–", "–"],
+        ["errors as in fp16: ours, µs", "60.0", "50.0", "–", "–"],
+        ["the fastest library measured, µs", "180 (cuDNN)", "170 (XLA (JAX))", "–", "–"],
+        ["it takes", "3.0×", "3.4×", "–", "–"],
+    ]
+    assert tables.int8_over_fp16(made) == NOT_YET
+    ratios = {"ours-fp16": {"to": "ours-fp16 fp16 NHWC graph", "median": 0.8249, "low": 0.82, "high": 0.83}}
+    saved(path, [*both, network("ours", 70.0, "int8", batch=32, error=6e-2, ratios=ratios)])
+    assert tables.int8_over_fp16(results.load(path)) == "0.82 at batch 32"
+    assert tables.in_short(results.Results({}, [])) == NOT_YET
+
+
 def test_the_short_headline_is_a_part_of_the_headline(path):
     ours = network("ours", 60.0, "fp32", error_float64=3.8e-6, arithmetic=ARITHMETIC["3xtf32"])
     xla = [network("xla", 900.0, "fp32", error=1e-6), network("xla", 7000.0, "tf32", batch=256)]
