@@ -593,10 +593,7 @@ ERROR = "The error is the relative error of the logits against the network in fl
 
 
 NAMED = {"half": "fp16", "single": "fp32"}  # of CLASSES: the precision that the front page calls them by
-SIZES = (
-    "The table sorts by errors: up to 1e-5 stands under fp32, up to 1e-2 under fp16."
-    " (In fp16 the course allows its own engine smaller errors only.)"
-)
+SIZES = "The table sorts by errors: up to 1e-5 stands under fp32, up to 1e-2 under fp16."
 
 
 def headline_short(recorded: Results) -> str:
@@ -757,7 +754,7 @@ def cards(every: Sequence[Results]) -> str:
 
 def in_short(recorded: Results) -> str:
     """µs of ours, of the fastest library that was measured, and their ratio, by size of the error and batch size."""
-    rows = []
+    rows, cells = [], Beside(recorded)
     for error_class, words in (("single", "fp32"), ("half", "fp16")):
         ours, theirs, over = [], [], []
         for batch in BATCHES:
@@ -766,22 +763,23 @@ def in_short(recorded: Results) -> str:
             others = [one for name, one in column.items() if name != "ours-fma"]
             best = min(others, key=lambda one: one.us, default=None)
             name = "" if best is None else IMPLEMENTATIONS[best.record["implementation"]].split(",")[0]
-            ours.append(DASH if own is None else us(own.us))
-            theirs.append(DASH if best is None else f"{us(best.us)} ({name})")
+            ours.append(cells.time(own))
+            theirs.append(DASH if best is None else f"{cells.time(best)} ({name})")
             over.append(DASH if own is None or best is None else f"{best.us / own.us:.1f}×")
         rows.append([f"errors as in {words}: ours, µs", *ours])
-        rows += [["the fastest library measured, µs", *theirs], ["it takes", *over]]
+        rows += [["the fastest library measured, µs", *theirs], ["its time over ours", *over]]
     if all(cell == DASH for row in rows for cell in row[1:]):
         return NOT_YET
     return markdown(["", *(f"batch {batch}" for batch in BATCHES)], rows, 1)
 
 
 def int8_over_fp16(recorded: Results) -> str:
-    """The times of ours in int8 over those in fp16, timed in turn: "1.40 at batch 1, 0.80 at batch 32"."""
+    """The times of ours in int8 over those in fp16, timed in turn with them: "0.80 times as long at batch 32"."""
     keys: dict[str, Any] = {"suite": "network", "case": NETWORK, "implementation": "ours", "precision": "int8"}
     found = [r for r in results.find(recorded, **keys, mode="hot") if "ours-fp16" in r.get("ratios", {})]
     by_batch = {r["batch"]: r["ratios"]["ours-fp16"]["median"] for r in found}
-    return ", ".join(f"{by_batch[batch]:.2f} at batch {batch}" for batch in sorted(by_batch)) or NOT_YET
+    texts = [f"{by_batch[batch]:.2f} times as long at batch {batch}" for batch in sorted(by_batch)]
+    return ", ".join(texts) or NOT_YET
 
 
 def network_called(recorded: Results) -> str:

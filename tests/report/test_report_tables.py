@@ -281,16 +281,16 @@ def test_in_short(path):
     assert [row for row in rows(tables.in_short(made)) if "---" not in row] == [
         ["", "batch 1", "batch 8", "batch 32", "batch 256"],
         ["errors as in fp32: ours, µs", "–", "–", "–", "–"],
-        ["the fastest library measured, µs", "1.00 (XLA (JAX))", "–", "–", "–"],
-        ["it takes", "–", "–", "–", "–"],
+        ["the fastest library measured, µs", "1.00† (XLA (JAX))", "–", "–", "–"],
+        ["its time over ours", "–", "–", "–", "–"],
         ["errors as in fp16: ours, µs", "60.0", "50.0", "–", "–"],
         ["the fastest library measured, µs", "180 (cuDNN)", "170 (XLA (JAX))", "–", "–"],
-        ["it takes", "3.0×", "3.4×", "–", "–"],
+        ["its time over ours", "3.0×", "3.4×", "–", "–"],
     ]
     assert tables.int8_over_fp16(made) == NOT_YET
     ratios = {"ours-fp16": {"to": "ours-fp16 fp16 NHWC graph", "median": 0.8249, "low": 0.82, "high": 0.83}}
     saved(path, [*both, network("ours", 70.0, "int8", batch=32, error=6e-2, ratios=ratios)])
-    assert tables.int8_over_fp16(results.load(path)) == "0.82 at batch 32"
+    assert tables.int8_over_fp16(results.load(path)) == "0.82 times as long at batch 32"
     assert tables.in_short(results.Results({}, [])) == NOT_YET
 
 
