@@ -33,9 +33,9 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders, files and tests, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 18,
-    "tests/optimize/": 18,
-    "tests/network/": 18,
+    "tests/kernels/": 24,
+    "tests/optimize/": 24,
+    "tests/network/": 24,
     "tests/cuda/inspect/test_machine_code.py": 9,
     "tests/cuda/test_cuda_cache.py": 3,
     "tests/cuda/test_nvrtc.py": 5,
@@ -44,10 +44,10 @@ SHARES = {
     "tests/lab/test_milestones.py": 9,
     "tests/lab/test_error_checks.py": 4,
     "tests/lab/test_plan_checks.py": 4,
-    "tests/bench/": 6,
+    "tests/bench/": 8,
     "tests/draw/": 2,
     "tests/trace/": 6,
-    "tests/quantize/": 4,
+    "tests/quantize/": 6,
     "tests/test_faults.py": 2,
     "tests/check/test_child.py": 2,
     "tests/check/test_copies.py::test_a_copy_filled_with_its_solutions_is_its_source": 4,
@@ -67,7 +67,7 @@ def seldom(share: int) -> pytest.MarkDecorator:
 
 # Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
 NOTEBOOKS = {
-    "01_topology": 3, "02_weights": 3, "03_cudnn_baseline": 3, "04_kernels": 6, "05_network": 6, "06_optimize": 6,
+    "01_topology": 3, "02_weights": 3, "03_cudnn_baseline": 3, "04_kernels": 8, "05_network": 8, "06_optimize": 8,
 }  # fmt: skip
 LATELY = 5  # commits
 
