@@ -491,11 +491,14 @@ def is_outdated(recorded: Results) -> Callable[[Record], bool]:
 
 def fp16_beside_int8(recorded: Results) -> dict[int, tuple[float, str]]:
     """By batch size (µs, run) of ours in fp16, timed in turn with ours in int8, whose record has their ratio."""
-    found = {}
-    for r in results.find(recorded, suite="network", case=NETWORK, implementation="ours", precision="int8", mode="hot"):
-        if ratio := r.get("ratios", {}).get("ours-fp16"):
-            found[r["batch"]] = r["median_us"] / ratio["median"], r["run"]
-    return found
+    return {r["batch"]: (r["median_us"] / ratio, r["run"]) for r, ratio in _int8_over_fp16(recorded)}
+
+
+def _int8_over_fp16(recorded: Results) -> list[tuple[Record, float]]:
+    """(a record of ours in int8, its time over that of ours in fp16) of those that were timed in turn."""
+    keys: dict[str, Any] = {"suite": "network", "case": NETWORK, "implementation": "ours", "precision": "int8"}
+    found = results.find(recorded, **keys, mode="hot")
+    return [(r, r["ratios"]["ours-fp16"]["median"]) for r in found if "ours-fp16" in r.get("ratios", {})]
 
 
 class Beside:
@@ -721,6 +724,13 @@ def network_single(recorded: Results) -> str:
     return versions.named(_text(intro, blocks, []))
 
 
+def _ours_and_fastest(recorded: Results, error_class: str, batch: int) -> tuple["Rival | None", "Rival | None"]:
+    """(ours, the fastest library) of those with errors of a size, one of CLASSES; None where nothing was measured."""
+    column = race(recorded, error_class, batch)
+    others = [one for name, one in column.items() if name not in ("ours", "ours-fma", "torch-eager")]
+    return column.get("ours"), min(others, key=lambda one: one.us, default=None)
+
+
 def cards(every: Sequence[Results]) -> str:
     """All cards with records, one column each: peaks, and the times of ours and of the fastest library."""
     rows: dict[str, list[str]] = {}
@@ -737,10 +747,7 @@ def cards(every: Sequence[Results]) -> str:
             rows.setdefault(words, []).append(f"{rate(found[0]) / 1e12:.3g}" if found else DASH)
         for error_class in ("single", "half"):
             for batch in (BATCHES[0], BATCHES[-1]):
-                column = race(recorded, error_class, batch)
-                own = column.pop("ours", None)
-                others = [one for name, one in column.items() if name not in ("ours-fma", "torch-eager")]
-                best = min(others, key=lambda one: one.us, default=None)
+                own, best = _ours_and_fastest(recorded, error_class, batch)
                 largest = f"{CLASSES[error_class][0]:.0e}"
                 what = f"ours, batch {batch}, error up to {largest}, µs"
                 cell = DASH if own is None else f"{us(own.us)} ({arithmetic([own.record])}, {error_of(own.record):.0e})"
@@ -758,10 +765,7 @@ def in_short(recorded: Results) -> str:
     for error_class, words in (("single", "fp32"), ("half", "fp16")):
         ours, theirs, over = [], [], []
         for batch in BATCHES:
-            column = race(recorded, error_class, batch)
-            own = column.pop("ours", None)
-            others = [one for name, one in column.items() if name != "ours-fma"]
-            best = min(others, key=lambda one: one.us, default=None)
+            own, best = _ours_and_fastest(recorded, error_class, batch)
             name = "" if best is None else IMPLEMENTATIONS[best.record["implementation"]].split(",")[0]
             ours.append(cells.time(own))
             theirs.append(DASH if best is None else f"{cells.time(best)} ({name})")
@@ -775,9 +779,7 @@ def in_short(recorded: Results) -> str:
 
 def int8_over_fp16(recorded: Results) -> str:
     """The times of ours in int8 over those in fp16, timed in turn with them: "0.80 times as long at batch 32"."""
-    keys: dict[str, Any] = {"suite": "network", "case": NETWORK, "implementation": "ours", "precision": "int8"}
-    found = [r for r in results.find(recorded, **keys, mode="hot") if "ours-fp16" in r.get("ratios", {})]
-    by_batch = {r["batch"]: r["ratios"]["ours-fp16"]["median"] for r in found}
+    by_batch = {r["batch"]: ratio for r, ratio in _int8_over_fp16(recorded)}
     texts = [f"{by_batch[batch]:.2f} times as long at batch {batch}" for batch in sorted(by_batch)]
     return ", ".join(texts) or NOT_YET
 
