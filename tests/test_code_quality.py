@@ -28,7 +28,7 @@ def test_everything_is_formatted():
     run("ruff", "format", "--check")
 
 
-@seldom(4)
+@seldom(6)
 def test_types():
     run("mypy")
 

@@ -61,7 +61,7 @@ def test_without_arguments_it_reads_the_held_out_digits(run):
     assert right and int(right[1]) >= 0.98 * 382
 
 
-@seldom(4)
+@seldom(6)
 def test_pictures_of_every_mode_and_a_broken_one(run, photo, tmp_path):
     """The broken one is a line on standard error and the exit status; the others are shown."""
     picture = Image.open(photo)
@@ -80,7 +80,7 @@ def test_pictures_of_every_mode_and_a_broken_one(run, photo, tmp_path):
     assert "mean nothing" in result.stdout
 
 
-@seldom(4)
+@seldom(6)
 def test_a_picture_turned_by_its_exif_is_upright(run, photo, tmp_path):
     upright, turned = Image.open(photo), tmp_path / "turned.png"
     exif = Image.Exif()
@@ -201,7 +201,7 @@ def test_backends_that_agree(run):
     assert result.exit_code == 0 and "2 of 2" in result.stdout
 
 
-@seldom(4)
+@seldom(6)
 def test_an_optimized_network_is_compared(run):
     result = run("compare", "--weights", "digits", "--inputs", 2, "--no-photo", "--optimize", "throughput")
     assert result.exit_code == 0 and "outside" not in result.stdout

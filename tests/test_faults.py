@@ -314,7 +314,7 @@ def words(name, inputs):
     return [word.format(inputs=inputs) for word in READERS[name]]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", ["classify", *only_all(["compare", "profile", "demo"])])
 @pytest.mark.parametrize(
     ("variable", "value", "part"),
@@ -339,7 +339,7 @@ def test_surroundings_that_are_wrong(inputs, name, variable, value, part):
         told(program(*words(name, inputs), environment=environment), part)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", ["classify", *only_all(["compare", "profile", "demo"])])
 def test_a_full_disk_for_kernels(inputs, tmp_path, name):
     """What is compiled cannot be kept. g++ dies of the limit, so that its own words are not looked at."""
@@ -359,7 +359,7 @@ C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 ENCODINGS = (ASCII, C_LOCALE, {"PYTHONIOENCODING": "latin-1"})
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("name", "environment"),
     [("classify", ASCII), ("topology", C_LOCALE), *only_all([(name, e) for name in READERS for e in ENCODINGS])],
@@ -372,7 +372,7 @@ def test_terminals_that_are_not_utf_8(inputs, name, environment):
     assert name != "topology" or "latin-1" in environment.values() or b"?" in done.stdout
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", CHEAP + only_all([name for name in READERS if name not in CHEAP]))
 @pytest.mark.parametrize("fault", ["closed", "reader gone", "full", "closed input"])
 def test_standard_output_that_takes_nothing(inputs, tmp_path, name, fault):
@@ -418,7 +418,7 @@ def test_names_of_files(run, inputs, tmp_path, name, there):
     assert all(character.isprintable() for character in text.replace("\n", "")) and "\x1b" not in text
 
 
-@seldom(4)
+@seldom(6)
 def test_sigterm_removes_temporary_files(tmp_path):
     code = """
         import os, sys, time

@@ -73,7 +73,7 @@ def test_at_least_twelve_launches_and_both_wrong_kernels():
         assert record["trace"] != "nothing" and record["compute-sanitizer"] != "nothing"
 
 
-@seldom(4)
+@seldom(6)
 def test_the_simulator_still_predicts_what_was_confirmed(content):
     assert trace.predict() == {case: record["predicted"] for case, record in launches(content).items()}
 
@@ -103,7 +103,7 @@ def test_a_block_and_a_value():
 
 
 @given(st.text(), st.text(alphabet=st.characters(exclude_characters="<\n"), min_size=1))
-@seldom(4)
+@seldom(6)
 def test_what_is_filled_in_is_found_again(around, value):
     around = around.replace("<!--", "")
     for text in (around + BLOCK + around, around + INLINE + around):

@@ -132,7 +132,7 @@ def settings(course_site):
     return config.eval_config_file(ROOT / "site_src" / "conf.py", None)
 
 
-@seldom(2)
+@seldom(4)
 def test_a_build_leaves_nothing_beside_the_site_and_a_failed_one_the_older_site(
     settings, course_site, monkeypatch, tmp_path
 ):

@@ -214,7 +214,7 @@ def test_the_wheel_carries_its_license_and_what_it_needs(built):
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 
 
-@seldom(4)
+@seldom(6)
 def test_every_operator_runs_in_a_project_that_has_its_own_package_common(python, tmp_path):
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "__init__.py").write_text("MINE = True\n")
@@ -222,6 +222,7 @@ def test_every_operator_runs_in_a_project_that_has_its_own_package_common(python
     assert run(python, "mine.py", folder=tmp_path) == "on the simulator"
 
 
+@seldom(3)
 def test_in_other_projects_both_names_are_one_package(python, tmp_path):
     printed = run(python, "-c", BOTH, folder=tmp_path).splitlines()
     once = run(python.with_name("mobilenet-engine"), "topology", folder=tmp_path).splitlines()

@@ -178,7 +178,7 @@ def test_importing_the_suites_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("check", [False, True])
 def test_generate(run, monkeypatch, check):
     modules = (generated, figures, unfold)

@@ -222,7 +222,7 @@ def test_a_card_that_does_not_tell_is_an_error(fakes, model, reference, said):
         measure(("ours",), model, reference, said, Machine(counter=False))
 
 
-@seldom(4)
+@seldom(6)
 def test_the_whole_of_it(fakes, monkeypatch, model, said, machine, tmp_path):
     path = tmp_path / "card"
     here = {"card": "x", "date": "2031-02-03", "commit": "c0ffee"}

@@ -18,7 +18,7 @@ from common.network.reference import run_layer
 pytestmark = pytest.mark.skipif(cuda.compute_capability() < 80, reason="tensor cores for TF32 need a card of sm_80")
 
 
-@seldom(4)
+@seldom(6)
 def test_records_of_a_network(capsys):
     case = errors.Case("digits", "pictures", 2)
     records = errors.measure(case, Console(width=200))
@@ -29,7 +29,7 @@ def test_records_of_a_network(capsys):
     assert "float64" in capsys.readouterr().out
 
 
-@seldom(4)
+@seldom(6)
 def test_a_network_without_bounds_has_no_row_of_halves(capsys):
     records = errors.measure(errors.Case("resnet20", "noise", 1), Console(width=200))
     assert ARITHMETIC["3xfp16"] not in {r["arithmetic"] for r in records}

@@ -74,7 +74,7 @@ def test_a_network_is_judged_against_float64(torchvision, tmp_path):
         assert families.report(one, Console(file=io.StringIO()))
 
 
-@seldom(4)
+@seldom(6)
 def test_a_unet_and_the_head_of_an_ssd(torchvision, tmp_path, monkeypatch):
     monkeypatch.setattr(vision.unet, "__defaults__", (4, 5))  # channels and classes
     for name, outputs in ((vision.UNET, 1), (vision.SSD, 2)):

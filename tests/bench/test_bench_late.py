@@ -56,7 +56,7 @@ def test_all_of_fp32_that_is_timed_is_right(faked, console, layer):
     assert sum(name.startswith("persistent_halves ") for name in how) == 3
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("layer", [SMALL, LINEAR, HEAD], ids=lambda layer: layer.case)
 def test_all_that_is_timed_is_right(faked, console, layer):
     records, right = suite.measure(layer, 4, "fp16", Options(tiles=3), console)

@@ -367,6 +367,7 @@ def test_a_call_that_replays_a_graph_of_its_own_is_recorded_as_one(fakes, monkey
     assert r["launch"] == "graph"
 
 
+@seldom(3)
 def test_the_whole_suite_on_fakes(fakes, monkeypatch, model, said):
     options = network.Options(
         backends=("kernels", "cudnn", "torch-graph"), batches=(1, 3), precisions=("fp32", "tf32"), samples=6
@@ -452,7 +453,7 @@ def card(monkeypatch, tmp_path):
     return path
 
 
-@seldom(4)
+@seldom(6)
 def test_every_group_is_saved_as_soon_as_it_is_measured(fakes, monkeypatch, model, said, card):
     sizes = []
     monkeypatch.setattr(network.Model, "of", lambda *_: model)
@@ -535,7 +536,7 @@ def in_int8(model, reference, said, **changes):
     return *network.measure(group, model, reference, 2, network.Options(samples=6), said), text(said)
 
 
-@seldom(4)
+@seldom(6)
 def test_int8_is_checked_against_the_integer_steps(fakes, model, reference, said, monkeypatch):
     """And has its loss of accuracy in the record; fp16 stands beside it, without a record."""
     integers = Network(model.quantized, Integers(as_kernels=True))
@@ -561,7 +562,7 @@ def test_a_network_that_is_not_the_quantized_one_is_wrong_in_int8(fakes, model, 
     assert not records and not all_right and "ours int8 NHWC, batch 2: wrong" in words
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("optimize", [None, "throughput"])
 def test_ours_in_int8_has_the_bits_of_the_integer_steps(model, reference, optimize):
     built = network.build_steps(

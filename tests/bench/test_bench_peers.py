@@ -109,7 +109,7 @@ def test_nhwc_is_channels_last_in_memory(model):
         assert all(tensor.dtype == torch.float16 for tensor in (given, *weights))
 
 
-@seldom(4)
+@seldom(6)
 def test_the_compiler_sees_the_module_whole(rng, model):
     """fullgraph=True fails at the first thing that cannot be traced; what compiles for minutes is left out here."""
     agree(TorchCompile("fp32", "NCHW"), model, images(rng, model), backend="eager")

@@ -24,7 +24,7 @@ def task(monkeypatch):
     return small_task()
 
 
-@seldom(4)
+@seldom(6)
 def test_every_stage_is_timed_and_its_intervals_lie_in_order(task, rng):
     files = pipeline.synthetic(task, 3, rng)
     assert len({images.decode(io.BytesIO(one)).tobytes() for one in files}) == 3
@@ -45,7 +45,7 @@ def test_every_stage_is_timed_and_its_intervals_lie_in_order(task, rng):
         assert results._complaints(r) == []
 
 
-@seldom(4)
+@seldom(6)
 def test_a_process_that_does_not_decode_is_an_error(task):
     with pytest.raises(RuntimeError, match="one of 1 processes failed"):
         pipeline._in_processes(Work(task, 2, "fp32").decoder, [], 1)
@@ -105,7 +105,7 @@ def test_the_table_of_the_console_has_a_row_per_rate():
     assert "p99 ms" in console.export_text()
 
 
-@seldom(4)
+@seldom(6)
 def test_processes_share_the_pictures_and_more_gpus_have_an_efficiency(task, rng, tmp_path):
     """Two processes on the simulator: what is recorded, not how fast."""
     from common.bench import scaling

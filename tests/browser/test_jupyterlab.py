@@ -14,7 +14,7 @@ from tiers import seldom
 from common import check
 from common.lab import markup
 
-pytestmark = seldom(4)
+pytestmark = seldom(6)
 
 ENDLESS = '''\
 import numpy as np

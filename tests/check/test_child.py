@@ -272,7 +272,7 @@ def through_a_worker(monkeypatch):
     worker._forget()
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("kind", ["endless", "null", "exit"])
 def test_a_worker_judges_kernels_where_a_copy_will_not_do(kernel, through_a_worker, kind):
     assert kernel(RIGHT)

@@ -243,7 +243,7 @@ def test_links_lead_where_they_led(repository, tmp_path):
     assert "## All" in page  # how the course works
 
 
-@seldom(2)
+@seldom(4)
 def test_every_link_of_every_copy_leads_to_a_file(tmp_path):
     work = tmp_path / "work"
     copies.update(work)
@@ -304,7 +304,7 @@ def test_an_appendix_stands_with_the_chapter_after_which_it_is_read():
     assert stems["04"][-1] == "appendix_engines_and_plans" not in stems["03"]
 
 
-@seldom(2)
+@seldom(4)
 def test_the_table_and_the_page_count_what_was_done(monkeypatch, tmp_path):
     work = tmp_path / "work"
     work.mkdir()

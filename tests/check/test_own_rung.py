@@ -48,7 +48,7 @@ def test_the_ladders_rungs_compute_the_same(name, rng):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", [name for name in SLOTS if ALL or name in QUICK])
 def test_the_table_has_the_ladders_rungs_and_yours(name, capsys):
     found = rungs.rung(name, SLOTS[name].naive)
@@ -60,7 +60,7 @@ def test_the_table_has_the_ladders_rungs_and_yours(name, capsys):
     assert max(map(len, told.splitlines())) <= 99
 
 
-@seldom(4)
+@seldom(6)
 def test_later_cells_have_the_rung_that_was_right_last(capsys, monkeypatch):
     monkeypatch.setattr(rungs, "_right", {})
     with pytest.raises(NotWrittenError, match="run the cell with %%rung add first"):

@@ -71,7 +71,7 @@ DAMAGES = {
 }
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("damage", "kind"),
     [
@@ -95,14 +95,14 @@ def test_a_damaged_library_is_built_anew(compiled, tmp_path, damage, kind):
     assert {path.name for path in folder.iterdir()} == {path.name for path in compiled.iterdir()}
 
 
-@seldom(4)
+@seldom(6)
 def test_a_whole_library_is_not_built_again(compiled):
     before = {path: path.stat().st_mtime_ns for path in compiled.iterdir()}
     assert launch(compiled, CXX=" ".join(find_compiler().command)).returncode == 0
     assert {path: path.stat().st_mtime_ns for path in compiled.iterdir()} == before
 
 
-@seldom(4)
+@seldom(6)
 def test_what_killed_processes_left_is_removed_when_it_is_old(tmp_path):
     old, young, mine = tmp_path / "building-old", tmp_path / "building-young", tmp_path / "tiles-x.json"
     unfinished = tmp_path / f".{'0' * 16}.tmp"
@@ -176,7 +176,7 @@ def test_a_library_that_the_system_does_not_load(tmp_path):
         compiler.load(tmp_path / "kernel.so")
 
 
-@seldom(4)
+@seldom(6)
 def test_everything_is_read_as_utf_8(tmp_path):
     """In the C locale, too, where Python would read files as ASCII."""
     done = launch(tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")

@@ -85,7 +85,7 @@ def finish(process, timeout=240):
     return out, err
 
 
-@seldom(4)
+@seldom(6)
 def test_processes_that_compile_the_same_at_once_leave_one_file(tmp_path):
     for process in [start("main()", tmp_path) for _ in range(5 if ALL else 2)]:
         out, _ = finish(process)
@@ -141,7 +141,7 @@ def test_halves_are_precompiled_if_nothing_comes_before_them(tmp_path, monkeypat
     assert asked[0] == (False, begins) and compiled == (begins or "__half x" not in source)
 
 
-@seldom(4)
+@seldom(6)
 def test_a_second_process_compiles_nothing(tmp_path):
     log = tmp_path / "calls"
     wrapper = tmp_path / "compiler"

@@ -750,7 +750,7 @@ ENDLESS = """
 """
 
 
-@seldom(4)
+@seldom(6)
 @simulator_only
 @pytest.mark.parametrize(
     "loop",

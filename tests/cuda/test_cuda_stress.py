@@ -47,7 +47,7 @@ def settled(count, limit):
     return now
 
 
-@seldom(4)
+@seldom(6)
 @simulator_only
 @needs_proc
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def test_a_picture_of_the_course_is_the_present_one(figure, page):
     assert f"]({Path(figure.path).name})" in shown
 
 
-@seldom(4)
+@seldom(6)
 def test_the_outputs_of_all_convolutions_are_those_of_the_layers():
     layers = [layer for layer in topology.build() if isinstance(layer, topology.Conv2d)]
     found = draw.convolution_outputs(topology.MobileNetV2())

@@ -49,7 +49,7 @@ def test_each_lane_holds_what_the_drawing_says():
             assert number in got[lane, register * per : register * per + per], (row, column)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("place", "units", "wavefronts"),
     [
@@ -71,7 +71,7 @@ def test_pieces_must_have_places_of_their_own():
         tensor_cores.ldmatrix(lambda row, piece: piece + 1)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     "make",
     [tensor_cores.fragments, tensor_cores.ldmatrix, tensor_cores.ring,

@@ -4,7 +4,7 @@ import os
 
 import damage
 import pytest
-from tiers import long
+from tiers import long, seldom
 
 SEED = int(os.environ["COURSE_SEED"])
 KINDS = [name for name, kind in damage.KINDS.items() if kind.cases]
@@ -37,6 +37,7 @@ def test_a_few(name, tmp_path):
         assert not line["wrong"], line
 
 
+@seldom(3)
 def test_faults_of_a_reader_are_noticed(tmp_path):
     """Each is put down to the case that has it, and the cases behind it are read all the same."""
     summary = damage.run("planted", 1, range(len(damage.FAULTS)), tmp_path)

@@ -197,7 +197,7 @@ def cases(draw_value):
     return case
 
 
-@seldom(4)
+@seldom(6)
 @every_rung_and_layout
 @settings(max_examples=examples(25))
 @given(case=cases(), dtype=st.sampled_from([np.float32, np.float16]), seed=st.integers(0, 2**32 - 1))

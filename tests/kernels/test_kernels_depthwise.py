@@ -112,7 +112,7 @@ GEOMETRIES = [
 ]
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(80))
 @given(
     st.sampled_from(GEOMETRIES),

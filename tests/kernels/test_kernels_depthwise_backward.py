@@ -133,7 +133,7 @@ def cases(draw_value):
     return Case((n, c, *sizes), *[getattr(known, name) for name in ("kernel", "stride", "padding", "dilation")])
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(120))
 @given(st.data(), cases(), st.sampled_from(OPERATORS), st.sampled_from(LAYOUTS), st.integers(0, 2**32 - 1))
 def test_gradients_of_any_shape(data, case, operator, where, seed):
@@ -185,7 +185,7 @@ def test_gradients_in_mobilenetv2_with_vectors(rng, operator, case):
 # ---- Sums that several blocks share
 
 
-@seldom(4)
+@seldom(6)
 def test_the_parts_of_a_sum_are_added_whatever_their_number(rng, monkeypatch):
     """As many blocks as the card holds: here as if it had 1, 3 or 40 multiprocessors."""
     for multiprocessors in (1, 3, 40):
@@ -286,7 +286,7 @@ def test_a_single_pixel_lies_in_either_layout(rng, channels):
             check(rng, operator, Case((3, channels, 1, 1)), np.float32, "NHWC", variant)
 
 
-@seldom(4)
+@seldom(6)
 def test_more_channels_than_a_grid_is_high(rng):
     case = Case((1, 65_537, 1, 2), (1, 2), padding=((0, 0), (0, 0)))
     check(rng, OPERATORS[0], case, np.float32, "NCHW", "tiles")

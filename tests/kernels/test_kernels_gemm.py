@@ -47,7 +47,7 @@ def test_gemm_bias_and_activation(rng, variant, dtype, with_bias, activation):
 ABLE = [(v, t) for t in (np.float32, np.float16) for v in kernels.variants("gemm", t) if ladder.takes(v, t)]
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(100))
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.booleans(),
@@ -136,7 +136,7 @@ def traced(rng, variant, size):
     return cuda.trace(ladder.kernel(variant, np.float32, **tile), *geometry(tile, size, size), arguments)
 
 
-@seldom(4)
+@seldom(6)
 def test_rungs_move_what_their_headers_say(rng):
     """Floats loaded for a product: from global memory 1/BM + 1/BN, from shared memory 1/TM + 1/TN."""
     for variant in FMA_RUNGS[2:]:

@@ -157,7 +157,7 @@ def test_no_two_pieces_meet_in_a_bank(rng, variant, dtype, transpose_b):
     assert report.shared_loads.conflicts == 0 and report.shared_stores.conflicts == 0
 
 
-@seldom(4)
+@seldom(6)
 @every_pair
 def test_the_trace_finds_nothing(rng, variant, dtype):
     """No race, no read of what is not there yet, no access past an end: two tiles each way, and tails."""
@@ -225,7 +225,7 @@ def test_warpgroups_are_compiled_for_hopper_alone(monkeypatch):
         assert ladder.architecture("tensor_cores") == ()
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("variant", ["warpgroups", *BY_TENSOR_MAP])
 def test_nvrtc_takes_the_warpgroups_for_hopper(variant):
     """test_nvrtc.py compiles every kernel for cards without an a, where wgmma.h has its C++."""
@@ -236,7 +236,7 @@ def test_nvrtc_takes_the_warpgroups_for_hopper(variant):
         assert log is None, log
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("variant", ["warpgroups", *BY_TENSOR_MAP])
 def test_products_run_on_while_the_warps_go_on(variant):
     """Where ptxas cannot see that the sums are left alone it waits after each product, and says so (C7515)."""

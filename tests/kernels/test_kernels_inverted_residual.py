@@ -101,7 +101,7 @@ def traced(rng, case, variant, dtype):
 # ---- Results
 
 
-@seldom(4)
+@seldom(6)
 @needs_sm80
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def bytes_of(reports, kind="load", space="global"):
     return found
 
 
-@seldom(4)
+@seldom(6)
 @needs_sm80
 def test_what_each_rung_changes(rng):
     case, itemsize = SAME, 4

@@ -119,7 +119,7 @@ def cases(draw_value):
     )
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(150))
 @given(
     cases(),

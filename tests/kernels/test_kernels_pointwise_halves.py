@@ -61,7 +61,7 @@ def two_blocks(monkeypatch):
     monkeypatch.setattr(cuda, "multiprocessors", lambda: 2)
 
 
-@seldom(4)
+@seldom(6)
 @every_tile
 @pytest.mark.parametrize(("p", "c", "o"), [(1, 4, 4), (49, 36, 24), (130, 96, 1000), (451, 160, 104)])
 def test_a_tile_and_its_tails(rng, two_blocks, used, p, c, o):

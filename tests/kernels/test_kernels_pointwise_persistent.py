@@ -92,7 +92,7 @@ def test_every_candidate(rng, two_blocks, p, c, o):
 TRACED = [tile(64, 32, 2, 2, 1), tile(64, 32, 2, 3, 0), tile(128, 32, 1, 2, 1)]
 
 
-@seldom(4)
+@seldom(6)
 @simulator_only
 @pytest.mark.parametrize("used", [*TRACED, *(pytest.param(t, marks=long) for t in TILES)], ids=ids)
 def test_the_trace_finds_nothing(rng, two_blocks, used):
@@ -199,7 +199,7 @@ def machine_code(layer, used):
     return inspected(rung, "H200")
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("layer", LAYERS)
 def test_products_run_on_while_the_warps_go_on(layer):
     """Where ptxas cannot see that the sums are left alone it waits after each product; and nothing is spilled."""

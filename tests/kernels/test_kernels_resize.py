@@ -100,7 +100,7 @@ PYTORCH = {
 }
 
 
-@seldom(4)
+@seldom(6)
 @every_rung("resize")
 @both_dtypes
 @settings(max_examples=examples(25))

@@ -71,7 +71,7 @@ def both(case, x, weight, bias=None):
 # ---- Gradients
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradcheck(case, device):
     """PyTorch's numerical gradients in float64, of y to x, weight and bias."""
@@ -199,7 +199,7 @@ def samples(device):
     }
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", samples("cpu"))
 def test_opcheck(name, device):
     """Schema, registration of autograd, shapes and strides of the fakes, ahead-of-time graphs."""
@@ -220,7 +220,7 @@ class Block(nn.Module):
         return self.pw(F.relu6(self.bn(self.dw(x)))).mean((2, 3))
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=long)])
 def test_compile_gives_the_same_gradients_and_one_graph(backend, device, monkeypatch):
     if backend == "inductor" and device == "cpu" and not _has_cpp_compiler():
@@ -286,7 +286,7 @@ def small_network():
     return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), *depthwise, nn.Flatten(), nn.Linear(128, 10))
 
 
-@seldom(4)
+@seldom(6)
 def test_a_network_learns_as_on_pytorch(device):
     images, labels = handwritten_digits(device)
     torch.manual_seed(0)

@@ -89,7 +89,7 @@ def test_the_reference_passes(opened):
     assert outcome.kernels["block"] == 5
 
 
-@seldom(4)
+@seldom(6)
 def test_blocks_save_launches_bytes_and_memory(opened):
     opened()
     fused, apart = (judge(chapter, RESIDUALS).scores for chapter in (6, 5))
@@ -97,7 +97,7 @@ def test_blocks_save_launches_bytes_and_memory(opened):
     assert fused["peak memory"] < apart["peak memory"]
 
 
-@seldom(4)
+@seldom(6)
 def test_mobilenetv2_is_22_launches_and_16_of_them_are_blocks(opened):
     opened()
     outcome = judge(6, NETWORK)
@@ -105,7 +105,7 @@ def test_mobilenetv2_is_22_launches_and_16_of_them_are_blocks(opened):
     assert outcome.kernels == {"conv": 1, "depthwise": 1, "pointwise": 2, "block": 16, "pool": 1, "gemm": 1}
 
 
-@seldom(4)
+@seldom(6)
 def test_an_engine_without_engine_py_passes_too(opened):
     """blocks.py needs not be built on engine.prepare: here a step is bound by a function of its own."""
     text = changed(
@@ -122,7 +122,7 @@ def test_an_engine_without_engine_py_passes_too(opened):
     assert outcome.passed, outcome.flaw
 
 
-@seldom(4)
+@seldom(6)
 def test_the_engine_of_chapter_05_stays_as_it_is(opened):
     opened()
     blocks, plain = (importlib.import_module(f"engine.{name}") for name in ("blocks", "engine"))
@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_engine_is_told_what_is_wrong(name, opened):
     *edits, said = WRONG[name]
@@ -174,7 +174,7 @@ def test_a_wrong_engine_is_told_what_is_wrong(name, opened):
     assert not outcome.passed and said in outcome.flaw, outcome.flaw
 
 
-@seldom(4)
+@seldom(6)
 def test_a_block_of_three_launches_is_no_block(opened):
     """The step is there, and its launch is that of the course's three kernels."""
     launches = """        program = engine.prepare(own, shape)
@@ -200,7 +200,7 @@ def prepare("""
     assert "launches pointwise, depthwise, pointwise; expected your kernel block, once" in flaw, flaw
 
 
-@seldom(4)
+@seldom(6)
 def test_a_run_that_does_not_launch_the_block_is_noticed(opened):
     """`prepare` has blocks, and `run` quietly runs the engine of chapter 05."""
     edits = (
@@ -223,7 +223,7 @@ KERNELS = {
 }
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_wrong_kernel_is_named(name, opened):
     old, new, said = KERNELS[name]
@@ -238,7 +238,7 @@ def test_a_wrong_kernel_is_named(name, opened):
 BLOCK = find("engine_block", REPOSITORY)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("answer", [*answers.right(BLOCK), *answers.wrong(BLOCK)], ids=lambda answer: answer.name)
 def test_the_milestone_and_the_exercise_agree_on_a_kernel(answer):
     """What the exercise refuses fails on the held-out shapes, too; a slow right kernel passes there."""
@@ -246,7 +246,7 @@ def test_the_milestone_and_the_exercise_agree_on_a_kernel(answer):
     assert outcome.passed == (not answer.expect or "right, and not yet" in answer.expect), outcome.flaw
 
 
-@seldom(2)
+@seldom(4)
 def test_what_is_not_written_is_named(opened):
     place = opened(blocks=changed("blocks.py", ("def bind(", "def bound(")))
     assert "the part run of blocks.py is not written yet: 06_optimize/5" in judge(6, RESIDUALS).flaw
@@ -358,7 +358,7 @@ def test_after_the_last_milestone_there_is_none(work):
 # The notebook's check
 
 
-@seldom(4)
+@seldom(6)
 def test_the_notebooks_check_says_what_blocks_save_or_what_is_wrong(opened, capsys):
     opened()
     plan_checks.try_blocks()

@@ -219,7 +219,7 @@ def checked(work, monkeypatch):
     engine.open_engine()
 
 
-@seldom(4)
+@seldom(6)
 def test_a_kernel_is_checked_before_it_is_saved(work, checked, capsys):
     reference = (engine.REFERENCE / "kernels" / "add.cu").read_text()
     saved = work / "engine" / "kernels" / "add.cu"

@@ -105,7 +105,7 @@ def test_the_reference_reads_digits(opened):
 RIGHT = [(name, one) for name in FILE for one in ANSWERS[name][1]]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("name", "answer"), RIGHT, ids=name_of)
 def test_another_right_engine_passes(name, answer, opened):
     opened(**{name: answer.text})
@@ -114,7 +114,7 @@ def test_another_right_engine_passes(name, answer, opened):
         assert outcome.passed, outcome.flaw
 
 
-@seldom(4)
+@seldom(6)
 def test_what_another_engine_costs_is_scored(opened):
     """Each right engine beside the reference: launches, bytes moved, peak memory."""
     case, scores = SMALL[1], {}
@@ -189,7 +189,7 @@ def changed(file: str, edits: list[tuple[str, str]]) -> str:
     return text
 
 
-@seldom(4)
+@seldom(6)
 def test_an_engine_may_run_convolutions_by_its_own_im2col(opened):
     opened()
     usual = judge(5, SMALL[1]).scores
@@ -393,6 +393,7 @@ def own_plan(without: str) -> str:
     return engine.joined({name: part for name, part in engine.parts(text).items() if name != without}, "plan.py")
 
 
+@seldom(4)
 def test_a_fusion_of_ones_own_saves_launches_and_bytes(opened):
     opened()
     fused = judge(5, OWN_FUSION)

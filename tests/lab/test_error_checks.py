@@ -51,7 +51,7 @@ def changes_values(program, values):
     return found
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -97,7 +97,7 @@ def test_seeds_give_all_mistakes_and_then_begin_again():
             Suspect(seed)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_suspect_is_wrong_by_its_own_error_and_found_by_its_line(digits, capsys, seed):
     program, values = digits
@@ -127,7 +127,7 @@ def test_a_suspect_is_wrong_by_its_own_error_and_found_by_its_line(digits, capsy
     assert len(found) == 1 and found[0] in changed
 
 
-@seldom(4)
+@seldom(6)
 def test_a_trace_finds_nothing_in_a_suspect(digits):
     program, _ = digits
     for seed in SEEDS:

@@ -10,6 +10,7 @@ import answers
 import numpy as np
 import pytest
 from rich.console import Console
+from tiers import seldom
 
 from common import check, cuda
 from common.check.exercises import find
@@ -158,6 +159,7 @@ def work(tmp_path, monkeypatch):
     engine.open_engine()
 
 
+@seldom(6)
 def test_the_command_runs_all_six_and_records_them(work):
     say = Console(width=95, highlight=False, force_terminal=False, record=True)
     result = milestones.run(4, say)

@@ -167,7 +167,7 @@ def test_the_judges_padding_is_never_the_largest_and_parts_have_an_order():
 # Right engines
 
 
-@seldom(2)
+@seldom(4)
 @pytest.mark.parametrize("chapter", NETWORKS)
 def test_the_reference_passes(chapter, tmp_path):
     for case, outcome in zip(CASES[chapter], judged(write_engine(tmp_path / "engine"), chapter), strict=True):
@@ -262,7 +262,7 @@ def fold(graph, arrays):
 '''
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("chapter", NETWORKS)
 @pytest.mark.parametrize("files", [{"graph": OTHER_GRAPH}, {"graph": OTHER_GRAPH, "weights": OTHER_WEIGHTS}])
 def test_another_right_engine_passes(chapter, files, tmp_path):
@@ -313,7 +313,7 @@ def test_what_cannot_be_compared_is_named(text, said, tmp_path):
     assert said in outcome.flaw
 
 
-@seldom(4)
+@seldom(6)
 def test_a_wrong_graph_sends_the_second_milestone_to_the_first(tmp_path):
     place = write_engine(tmp_path / "engine", graph=wrong("graph", "pads_in_pairs"))
     outcomes = judged(place, 2)
@@ -471,7 +471,7 @@ def test_extract_alone_is_judged_where_graph_is_wrong_or_missing(tmp_path):
 # The command, in a child process
 
 
-@seldom(4)
+@seldom(6)
 def test_passing_is_recorded_and_shown(work):
     say = console()
     result = milestones.run(1, say)
@@ -485,7 +485,7 @@ def test_passing_is_recorded_and_shown(work):
     assert milestones.following(work) == 2
 
 
-@seldom(4)
+@seldom(6)
 def test_the_reference_in_use_is_said(work):
     (work / "engine" / "graph.py").unlink()
     engine.use_reference("graph")
@@ -494,7 +494,7 @@ def test_the_reference_in_use_is_said(work):
     assert "With the reference's graph.py." in say.export_text()
 
 
-@seldom(4)
+@seldom(6)
 def test_the_parts_that_are_the_references_are_said(work):
     path = work / "engine" / "graph.py"
     these = engine.parts(path.read_text())
@@ -514,7 +514,7 @@ def test_a_missing_file_names_its_notebook(work):
     assert "01_topology/2_read_an_onnx_graph.ipynb writes it" in text and 'use_reference("graph")' in text
 
 
-@seldom(4)
+@seldom(6)
 def test_an_endless_loop_is_ended_and_the_other_cases_go_on(work, monkeypatch):
     monkeypatch.setattr(milestones, "SECONDS", 3.0)
     own = engine.reference_text("graph.py") + "\n\nfound = read\n\n\ndef read(model):\n    graph = found(model)\n"
@@ -528,7 +528,7 @@ def test_an_endless_loop_is_ended_and_the_other_cases_go_on(work, monkeypatch):
     ]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -549,7 +549,7 @@ def test_a_chapter_without_a_milestone_says_so(work):
         milestones.run(7)
 
 
-@seldom(2)
+@seldom(4)
 def test_the_command(work):
     answer = CliRunner().invoke(app, ["milestone"])
     assert answer.exit_code == 0 and f"✓ milestone 1: all {len(CASES[1])} cases" in answer.output

@@ -24,13 +24,13 @@ def trial():
     return Trial(dataclasses.replace(plan, rolled=False), layers, batch=1, blocks=2)
 
 
-@seldom(4)
+@seldom(6)
 def test_a_network_in_one_launch_is_right_with_its_barriers(trial):
     report, right = trial.run()
     assert right == [True, True, True] and not report.findings
 
 
-@seldom(4)
+@seldom(6)
 def test_without_a_barrier_there_is_a_race(trial):
     assert trial.source.count("BARRIER(counter);") == 2
     assert trial.without(1).count("BARRIER(counter);") == 1

@@ -148,7 +148,7 @@ def test_what_is_not_written_is_said(opened, capsys):
         try_plan("plan")
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -212,7 +212,7 @@ def fusion(old: str, new: str) -> str:
     return before + "# -- part: own_fusion" + part.replace(old, new)
 
 
-@seldom(4)
+@seldom(6)
 def test_a_right_fusion_says_what_it_saves(opened, capsys):
     opened()
     try_fusion()
@@ -222,7 +222,7 @@ def test_a_right_fusion_says_what_it_saves(opened, capsys):
 CONVOLUTION = '[layer.op for layer in before.layers] == ["Conv2d"]'
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -252,7 +252,7 @@ def test_a_wrong_fusion_is_told_what_is_wrong(opened, capsys, old, new, said):
     assert out.startswith("✗ own fusion: ") and said in out
 
 
-@seldom(4)
+@seldom(6)
 def test_the_passes_are_what_they_were(opened):
     opened()
     from engine import plan

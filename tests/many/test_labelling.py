@@ -199,7 +199,7 @@ def test_a_folder_that_changes_while_it_is_read_is_reported(task, pictures, tmp_
 COMMAND = [sys.executable, "-m", "common", "label"]
 
 
-@seldom(4)
+@seldom(6)
 def test_a_full_disk_is_one_line_and_the_run_goes_on_later(pictures, tmp_path):
     """A limit on the size of files: first below a part's, then so that the parts fit and the output does not."""
     out = tmp_path / "out.parquet"
@@ -380,7 +380,7 @@ def growth(folder, out, warm):
     return map(int, done.stdout.split())
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("count", [1500, pytest.param(100_000, marks=long)])
 def test_memory_is_flat_over_many_small_pictures(tmp_path, rng, count):
     """Links to a few files: the pictures would be 10 kB each in memory."""

@@ -23,7 +23,7 @@ from tiers import long, seldom
 from common.many import cluster, labelling, parts, service, spread
 
 pytestmark = [
-    seldom(4),  # Ray takes 15 s to start on two idle cores, and up to 30 s on busy ones
+    seldom(6),  # Ray takes 15 s to start on two idle cores, and up to 30 s on busy ones
     pytest.mark.skipif(not cluster.installed(), reason='Ray is not installed: pip install ".[many]"'),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of Ray itself
 ]

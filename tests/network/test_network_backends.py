@@ -41,7 +41,7 @@ def test_the_full_size_network(rng, seeded, backend):
     assert (top(result) == top(expected)).all()
 
 
-@seldom(4)
+@seldom(6)
 @other_backends
 @pytest.mark.parametrize("size", [(96, 96), (160, 160), (244, 244), (192, 224), (33, 47)], ids=str)
 def test_other_image_sizes_than_the_files(rng, seeded, backend, size):

@@ -57,7 +57,7 @@ def mixed_up(want):
 DEEP = ("resnet-101", "resnet-152", "densenet-169", "densenet-201")  # seconds each
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("name", "how"),
     in_turn([name for name in [*zoo.NAMES, "tensorflow-style"] if name not in DEEP], WAYS) + in_turn(DEEP, WAYS),
@@ -92,7 +92,7 @@ def test_a_network_at_its_full_width(name, width, how):
     assert error <= TOLERANCES[net.dtype]
 
 
-@seldom(4)
+@seldom(6)
 def test_a_convnext_of_an_older_operator_set():
     """Its norms are written in parts, and are one layer each all the same."""
     graph = topology.read_onnx(zoo.export("convnext-tiny", 64, opset=13))
@@ -102,7 +102,7 @@ def test_a_convnext_of_an_older_operator_set():
     assert relative_error(Network(model)(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("size", [(32, 48), (40, 24)], ids=str)
 def test_a_unet_of_another_size(size):
     """The file is for 32 × 32; sizes that follow from those of other tensors follow them."""
@@ -113,7 +113,7 @@ def test_a_unet_of_another_size(size):
     assert relative_error(net(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     "name",
     ["resnet-152", "densenet-201", "mobilenet-v3-large", "convnext-tiny", "unet", "ssdlite-mobilenet-v3"],
@@ -132,7 +132,7 @@ def test_a_family_on_cudnn(name, backend):
     assert relative_error(net(x), run_onnxruntime(model, x)) <= TOLERANCES["fp32"]
 
 
-@seldom(4)
+@seldom(6)
 def test_the_families_need_every_layer_that_the_kernels_run():
     """Or the tests above would say nothing about it. Clip and others come with files of other exporters."""
     used = {

@@ -100,7 +100,7 @@ FAMILIES = {  # how many blocks there are of each kind of expansion
 }
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", FAMILIES if ALL else ["mobilenet-v2", "mobilenet-v3-large"])
 def test_families(name, rng):
     """What is fused, and that the results are those of ONNX Runtime: in both precisions and compositions."""
@@ -246,7 +246,7 @@ def test_what_is_added_is_not_hidden(rng):
 # The compositions
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("optimize", "dtype"), in_turn(["latency", "throughput"], ["fp32", "fp16"]))
 def test_the_digits_network(digits, rng, dtype, optimize):
     net, reference = Network(digits, dtype=dtype, optimize=optimize), Network(digits, "onnxruntime")
@@ -257,7 +257,7 @@ def test_the_digits_network(digits, rng, dtype, optimize):
             assert relative_error(net(x), reference(x)) <= TOLERANCES[dtype]
 
 
-@seldom(4)
+@seldom(6)
 def test_a_persistent_network_is_one_launch(digits, rng):
     net = Network(digits, optimize=PERSISTENT)
     program = net.program((1, 3, 48, 48))
@@ -315,7 +315,7 @@ def test_a_stem_multiplies_by_halves_without_a_bound(digits, monkeypatch):
         assert not backend._are_alike(weight)
 
 
-@seldom(4)
+@seldom(6)
 def test_a_choice_of_ones_own(digits, rng):
     """Which blocks are fused is a function of the block, the batch and the dtype."""
     asked = set()
@@ -345,7 +345,7 @@ def of_single_warps(block, batch, dtype):
     return tile if Geometry(block, tile, 2).problem(cuda.shared_memory()) is None else None
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.skipif(cuda.backend() == "gpu" and cuda.compute_capability() != 90, reason="wgmma needs a card of sm_90")
 @pytest.mark.parametrize("choose", [of_warpgroups, of_single_warps])
 def test_blocks_of_other_kinds(rng, choose):
@@ -376,7 +376,7 @@ def test_blocks_of_other_kinds(rng, choose):
         assert relative_error(cuda.asnumpy(one.output), run_onnxruntime(model, x)) <= TOLERANCES["fp16"]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("choose", [of_warpgroups, of_single_warps])
 def test_a_block_that_adds_another_tensor_is_not_of_other_kinds(rng, choose):
     net = Nodes(rng)
@@ -431,6 +431,7 @@ def test_programmatic_launches_are_those_of_every_step(digits, monkeypatch):
         assert len(made) == count and all(launch.programmatic is launches for launch in made)
 
 
+@seldom(6)
 def test_captured(digits, rng):
     captured = Network(digits, optimize="latency").capture(2)
     x = rng.standard_normal((2, 3, 48, 48), dtype=np.float32)
@@ -439,7 +440,7 @@ def test_captured(digits, rng):
     assert relative_error(cuda.asnumpy(captured.output), Network(digits, "onnxruntime")(x)) <= TOLERANCES["fp32"]
 
 
-@seldom(4)
+@seldom(6)
 def test_profiles(digits, rng):
     net = Network(digits, optimize="throughput")
     x = rng.standard_normal((1, 3, 48, 48), dtype=np.float32)
@@ -451,7 +452,7 @@ def test_profiles(digits, rng):
     assert some.rows[2].runs_as == "inverted_residual/fused" and some.rows[3].runs_as == "PyTorch"
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_compared_step_by_step(digits, dtype):
     rows = compare_steps(digits, dtype=dtype, optimize="throughput")
@@ -459,7 +460,7 @@ def test_compared_step_by_step(digits, dtype):
     assert rows[1].allowed > 0 and (dtype == "fp16" or rows[1].allowed == 1e-6 * math.sqrt(8 + 9 + 48))
 
 
-@seldom(4)
+@seldom(6)
 def test_compared(digits):
     rows = compare(digits, 2, 48, backends=("kernels",), batch=2, optimize="latency")
     assert all(row.within_contract for row in rows)
@@ -489,7 +490,7 @@ def test_the_block_of_steps_says_what_they_compute(rng):
     )
 
 
-@seldom(4)
+@seldom(6)
 def test_the_pool_of_many_images_by_the_persistent_kernel(rng, digits):
     """In fp16 only: the products of an image are averaged where they are made, and never stored."""
     pooled = Composition("pooled", head=False, pooled=True)

@@ -427,7 +427,7 @@ def test_calls_on_several_streams(rng):
         assert relative_error(cupy.asnumpy(result), reference(x)) <= TOLERANCE
 
 
-@seldom(4)
+@seldom(6)
 def test_many_calls_in_flat_memory(rng):
     """A small network on the simulator, MobileNetV2 in a graph on a GPU."""
     from common.network.profile import memory_in_use

@@ -117,7 +117,7 @@ def test_a_profile_that_cannot_be_saved_leaves_nothing_behind(resnet, x, tmp_pat
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
-@seldom(4)
+@seldom(6)
 def test_the_picture_has_a_panel_a_profile_to_one_scale(resnet, x):
     profiles = [resnet.profile(x, runs=2, placement=p, progress=False) for p in ("gpu", "cpu", "*.conv1")]
     figure = steps.plot(profiles)
@@ -131,7 +131,7 @@ def test_the_picture_has_a_panel_a_profile_to_one_scale(resnet, x):
         steps.plot([])
 
 
-@seldom(4)
+@seldom(6)
 def test_records_are_of_a_gpu(resnet, x):
     profile = resnet.profile(x, runs=8, placement="*.conv1", progress=False)
     if cuda.backend() != "gpu":

@@ -437,7 +437,7 @@ def test_the_first_fusion_that_is_not_refused():
     ]
 
 
-@seldom(4)
+@seldom(6)
 def test_the_time_of_a_pass_grows_with_the_number_of_layers():
     """8,000 residual blocks: twice as many layers take about twice as long, not four times."""
 
@@ -467,7 +467,7 @@ def test_every_fusion_has_a_pattern_and_says_what_it_is(name):
 # Backends as objects
 
 
-@seldom(4)
+@seldom(6)
 def test_backends_as_objects(rng):
     digits = weights.model("digits")
     x = rng.standard_normal((2, 3, 48, 48), dtype=np.float32)

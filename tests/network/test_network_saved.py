@@ -154,7 +154,7 @@ def test_networks_of_other_families(rng, tmp_path, name, options):
     np.testing.assert_array_equal(Network.load(tmp_path / "net.plan")(x), net(x))
 
 
-@seldom(4)
+@seldom(6)
 def test_a_fresh_process_loads_it_without_onnx(rng, digits, tmp_path):
     """Neither onnx nor PyTorch is imported, nor the ONNX file there."""
     net, x = Network(digits), images(rng, 1, 48, 48)
@@ -196,7 +196,7 @@ def test_what_works_with_a_loaded_network(rng, student, plan):
     np.testing.assert_array_equal(cuda.asnumpy(program.output), net(x))
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("options", [{}, {"dtype": "fp16", "layout": "NHWC"}], ids=str)
 def test_other_batches_are_derived_from_the_plan_for_one_image(rng, student, digits, tmp_path, options):
     for model, size in ((student, (17, 13)), (digits, (48, 48))):

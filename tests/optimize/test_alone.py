@@ -82,7 +82,7 @@ PAIRS = [(block, dataclasses.replace(tile, arithmetic="halves")) for block, tile
 EVERY = [*TILES, *STREAMED, *PAIRS]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), EVERY, ids=str)
 def test_every_kind_of_tile(rng, block, tile):
     """Right, and the same to the last bit in the next launch."""
@@ -90,7 +90,7 @@ def test_every_kind_of_tile(rng, block, tile):
     assert np.array_equal(run(block, arrays, tile, launches=2), result)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), EVERY if ALL else EVERY[1::3], ids=str)
 def test_no_access_goes_wrong(block, tile):
     """Out of bounds, races, reads of what nothing wrote or no copy has brought: the simulator's trace finds none."""
@@ -100,7 +100,7 @@ def test_no_access_goes_wrong(block, tile):
     assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", [TILES[i] for i in (0, 1, 2, 5, 7, 9, 10, 11)] + STREAMED[1::4] + PAIRS[1::4], ids=str)
 def test_many_items_walk_through_few_warps(rng, monkeypatch, of):
     """A warp takes item after item: what one leaves behind must not reach the next, nor copies overtake it."""
@@ -113,7 +113,7 @@ def test_many_items_walk_through_few_warps(rng, monkeypatch, of):
         assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_blocks(data):
@@ -146,7 +146,7 @@ def test_random_blocks(data):
         assert arrays.error() <= search.TOLERANCES[dtype]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", [TILES[i] for i in (0, 2, 5, 7, 11)] + STREAMED[2:3] + PAIRS[2:6:3], ids=str)
 def test_without_biases(rng, of):
     block, tile = of
@@ -157,7 +157,7 @@ def test_without_biases(rng, of):
     close(run(block, arrays, tile), expected, block, dtype_of(tile))
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     "bounds", [((0.0, math.inf), ENDLESS, ENDLESS), ((0.0, 0.7), (-1.0, 2.0), (0.0, 6.0))], ids=str
 )
@@ -169,7 +169,7 @@ def test_bounds(rng, bounds, of):
     check(rng, dataclasses.replace(block, bounds=bounds), 2, tile)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", [TILES[1], TILES[5], STREAMED[5], PAIRS[1], PAIRS[5]], ids=str)
 def test_nan_goes_no_further_than_its_window(rng, of):
     """Not into the next image, nor into the item below, whose memory it was read to."""
@@ -341,7 +341,7 @@ def test_arrays_begin_where_16_bytes_can_be_read(rng):
 # ---- The source, and machine code
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("card", ["sm_90", "sm_80"])
 def test_nvrtc_compiles_it(card):
     options = [option for option in generate.options() if not option.startswith("-std")]

@@ -216,7 +216,7 @@ def test_the_persistent_head_against_float64(rng, monkeypatch, n, c, o, h, w, ti
     np.testing.assert_array_equal(cuda.asnumpy(again), cuda.asnumpy(out))
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.skipif(cuda.backend() == "gpu", reason="the trace is the simulator's")
 @pytest.mark.parametrize("tile", POOLED, ids=lambda tile: "-".join(map(str, tile.values())))
 def test_the_trace_of_the_persistent_head_finds_nothing(rng, monkeypatch, tile):

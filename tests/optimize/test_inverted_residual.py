@@ -131,7 +131,7 @@ TILES = [
 VECTORS = [(0, np.float16), (2, np.float32), (4, np.float16), (2, np.float16), (4, np.float32)]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("of", "how"), in_turn(TILES, VECTORS), ids=str)
 def test_every_kind_of_tile(rng, of, how):
     (block, tile), (vector, dtype) = of, how
@@ -169,7 +169,7 @@ STRIDED = [
 WAYS = [("float16", "tf32x3", 0), ("float32", "halves", 4), ("float32", "tf32x3", 2)]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("of", "way"), [*((of, WAYS[0]) for of in CHAINED), *in_turn(SLIDING, WAYS), *in_turn(STRIDED, WAYS[1:])], ids=str
 )
@@ -213,7 +213,7 @@ def test_chained_says_what_it_needs():
         assert any(problem.startswith("chained ") for problem in problems), problems
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", CHAINED if ALL else CHAINED[1:7:2], ids=str)
 def test_no_access_of_chained_ones_goes_wrong(of):
     if cuda.backend() == "gpu":
@@ -230,7 +230,7 @@ def test_nvrtc_compiles_chained_ones(card):
         assert compile_with_nvrtc(text, card, options) is None
 
 
-@seldom(4)
+@seldom(6)
 @both_dtypes
 def test_many_images_walk_through_few_blocks(rng, dtype):
     """Persistent blocks take many tiles one after the other: what one leaves behind must not reach the next."""
@@ -238,7 +238,7 @@ def test_many_images_walk_through_few_blocks(rng, dtype):
     check(rng, SMALL, 12 if cuda.backend() == "simulator" else 400, dtype, tile, launches=2)
 
 
-@seldom(4)
+@seldom(6)
 @both_dtypes
 @pytest.mark.parametrize(
     "bounds",
@@ -274,7 +274,7 @@ def test_nan_goes_no_further_than_its_window(rng, dtype):
         assert spoilt[5:8, 4:7].all()
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_blocks_with_ranked_tiles(data):
@@ -304,7 +304,7 @@ STEMS = [(block, tile) for block, tile in TILES if block.expand == "stem"]
 SPLIT = [(block, tile) for block, tile in TILES if block.expand != "stem"]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("of", "vector"), in_turn(SPLIT + STEMS if ALL else SPLIT[1::4] + STEMS, [2, 4]), ids=str)
 def test_halves_on_every_kind_of_tile(rng, of, vector):
     block, tile = of
@@ -461,7 +461,7 @@ def test_a_stem_of_halves_is_as_near_to_float64_as_of_tf32_numbers(rng, vector):
     assert mine < 3e-7 and mine <= 2 * other  # without any of the low parts: 1e-4
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("card", ["sm_80", "sm_90"])
 def test_pixels_wait_in_registers(card):
     """Those of an image until its scale is known, without a spill; and half as many mma as of TF32 numbers."""
@@ -478,7 +478,7 @@ def test_pixels_wait_in_registers(card):
     assert found["halves"].spills == 0 and mma["halves"] * 2 == mma["tf32x3"]
 
 
-@seldom(4)
+@seldom(6)
 def test_rows_of_a_measured_image_take_all_banks():
     """ldmatrix reads 8 rows of 16 bytes at a time, also where a tile of mma goes on in the next row of outputs."""
     if cuda.backend() == "gpu":
@@ -541,7 +541,7 @@ def traced(block, batch, dtype, tile):
     return cuda.trace(kernel, launch.grid, launch.block, launch.args, shared_mem=launch.shared_mem)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("of", "dtype"), in_turn(TILES if ALL else TILES[::2], ["float32", "float16"]), ids=str)
 def test_no_access_goes_wrong(of, dtype):
     """Out of bounds, races, reads of what nothing wrote: the simulator's trace finds none."""
@@ -553,7 +553,7 @@ def test_no_access_goes_wrong(of, dtype):
     assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", SPLIT + STEMS if ALL else [*SPLIT[3:8:4], *STEMS[1:]], ids=str)
 def test_no_access_of_halves_goes_wrong(of):
     """A thread splits what it has fetched itself, before others may see it."""
@@ -572,7 +572,7 @@ def test_generated_lines_fit_on_a_screen(dtype):
     assert max(map(len, text.splitlines())) <= generate.WIDTH
 
 
-@seldom(4)
+@seldom(6)
 def test_memory_moves_once(rng):
     """x is read with its halo, y written, and nothing of the hidden channels reaches global memory."""
     if cuda.backend() == "gpu":
@@ -583,7 +583,7 @@ def test_memory_moves_once(rng):
     assert block.bytes(1, 2) <= moved <= 1.1 * block.bytes(1, 2)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("card", "dtype"),
     [("sm_80", "float32"), ("sm_90", "float16"), *only_all([("sm_80", "float16"), ("sm_90", "float32")])],

@@ -100,7 +100,7 @@ def _sums(layer):
     return (layer.channels,) if isinstance(layer, Head) else (layer.channels, layer.hidden)
 
 
-@seldom(4)
+@seldom(6)
 @both_dtypes
 @pytest.mark.parametrize("cluster", [1, pytest.param(8, marks=needs_clusters)])
 @pytest.mark.parametrize(("batch", "warps"), [(1, 4), (2, 8)])
@@ -111,14 +111,14 @@ def test_network_is_what_the_operators_compute(rng, dtype, cluster, batch, warps
     check(*built(rng, layers, dtype, batch, plan))
 
 
-@seldom(4)
+@seldom(6)
 def test_the_defaults(rng):
     x, phases, network = built(rng, small_network(), np.float16, 3)
     check(x, phases, network)
     assert network.output is network.outputs[-1] and network.output.shape == (3, 13)
 
 
-@seldom(4)
+@seldom(6)
 @needs_clusters
 def test_tiles_are_for_the_blocks_that_are_there(rng, monkeypatch):
     monkeypatch.setattr(cuda, "multiprocessors", lambda: 16)
@@ -149,7 +149,7 @@ def given_tiles(dtype, warps=4, cluster=4):
     return chosen(layers, dtype, 2, warps=(warps,), clusters=(cluster,), multiprocessors=8, tiles=tiles), layers
 
 
-@seldom(4)
+@seldom(6)
 @needs_clusters
 @both_dtypes
 @pytest.mark.parametrize("blocks", [4, 12])
@@ -161,7 +161,7 @@ def test_given_tiles(rng, dtype, blocks):
     check(*built(rng, layers, dtype, 2, plan, blocks=blocks))
 
 
-@seldom(4)
+@seldom(6)
 @needs_clusters
 @pytest.mark.parametrize(("early", "dtype"), in_turn([(2,), (2, 5, 6), (1, 3, 4)], [np.float32, np.float16]), ids=str)
 def test_weights_that_are_fetched_late(rng, dtype, early):
@@ -173,7 +173,7 @@ def test_weights_that_are_fetched_late(rng, dtype, early):
     check(*built(rng, layers, dtype, 2, late, blocks=4))
 
 
-@seldom(4)
+@seldom(6)
 @needs_clusters
 def test_phases_that_are_alike_are_a_loop(rng):
     plan, layers = given_tiles("float16")
@@ -207,7 +207,7 @@ def watched(rng, dtype, source):
     return cuda.trace(kernel, (4,), (64,), arrays, shared_mem=plan.shared).findings
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.skipif(on_gpu, reason="the simulator sees every access")
 @both_dtypes
 def test_nothing_is_read_before_it_is_written(rng, dtype):
@@ -215,7 +215,7 @@ def test_nothing_is_read_before_it_is_written(rng, dtype):
     assert not watched(rng, dtype, str)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.skipif(on_gpu, reason="the simulator sees every access")
 @pytest.mark.parametrize(
     "number", [1, 3, *only_all([2, 4])]
@@ -252,7 +252,7 @@ def mobilenet():
     return [*layers, Head(size * size, c, 1280), Linear(1280, 1000)]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_mobilenet_fits(dtype):
     """On an H200, all of it in one kernel; what phases take of shared memory never overlaps."""
@@ -268,7 +268,7 @@ def test_mobilenet_fits(dtype):
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(taken))
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("card", "cluster", "dtype"),
     [("sm_80", 1, "float32"), ("sm_90", 8, "float16"), *only_all([("sm_80", 1, "float16"), ("sm_90", 8, "float32")])],

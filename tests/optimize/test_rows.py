@@ -28,7 +28,7 @@ SINGLE = FIRST[0], dataclasses.replace(FIRST[1], split=1, slice=16, stages=3)  #
 EVERY = [*TILES, SINGLE]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), EVERY, ids=str)
 def test_every_kind_of_tile(rng, block, tile):
     """Right, also of an image whose neighbour is missing, and the same to the last bit in the next launch."""
@@ -36,7 +36,7 @@ def test_every_kind_of_tile(rng, block, tile):
     assert np.array_equal(run(block, arrays, tile, launches=2), result)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), EVERY if ALL else EVERY[::2], ids=str)
 def test_no_access_goes_wrong(block, tile):
     """Out of bounds, races, reads of what nothing wrote or no copy has brought: the simulator's trace finds none."""
@@ -46,7 +46,7 @@ def test_no_access_goes_wrong(block, tile):
     assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), EVERY, ids=str)
 def test_many_tiles_walk_through_few_thread_blocks(rng, monkeypatch, block, tile):
     """A cluster takes tile after tile: what one leaves behind must not reach the next, nor copies overtake it."""
@@ -59,7 +59,7 @@ def test_many_tiles_walk_through_few_thread_blocks(rng, monkeypatch, block, tile
         assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_blocks(data):
@@ -86,7 +86,7 @@ def test_random_blocks(data):
         assert arrays.error() <= search.TOLERANCES["float16"]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", [FIRST, MANY], ids=str)
 def test_without_biases(rng, of):
     block, tile = of
@@ -97,7 +97,7 @@ def test_without_biases(rng, of):
     close(run(block, arrays, tile), expected, block, np.float16)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     "bounds", [((0.0, math.inf), ENDLESS, ENDLESS), ((0.0, 0.7), (-1.0, 2.0), (0.0, 6.0))], ids=str
 )
@@ -106,7 +106,7 @@ def test_bounds(rng, bounds, of):
     check(rng, dataclasses.replace(of[0], bounds=bounds), 2, of[1])
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("of", [SLICED, BESIDE, MANY], ids=str)
 def test_nan_goes_no_further_than_its_window(rng, of):
     """Not into the image beside it, nor into the next tile, whose memory it was read to."""
@@ -219,7 +219,7 @@ def test_another_residual_is_refused_and_a_call_without_a_tile_takes_another_one
 # ---- The source, candidates and what is kept
 
 
-@seldom(4)
+@seldom(6)
 def test_nvrtc_compiles_it():
     options = [option for option in generate.options() if not option.startswith("-std")]
     for block, tile in EVERY:

@@ -75,7 +75,7 @@ def test_the_rules_tile_is_possible(block, batch, itemsize):
     assert cuda.compute_capability() >= 90 or tile.split == 1
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(6), phases=(Phase.explicit, Phase.generate))
 @given(random_blocks, st.integers(1, 3), st.sampled_from(["float32", "float16"]))
 def test_the_rules_tile_computes_the_right_thing(block, batch, dtype):
@@ -255,7 +255,7 @@ def timer(times):
     return measure
 
 
-@seldom(4)
+@seldom(6)
 def test_the_fastest_is_found():
     measure = timer(lambda name: {"unfused": 10.0, "1": 4.0}.get(name, 5.0))
     result = search.search(Problem(BLOCK, 2, "float16"), tried=3, timer=measure)

@@ -110,7 +110,7 @@ def test_every_kind_of_tile(rng, shape, scheme, tile, dtype):
     check(rng, shape, scheme, dtype, [made.at(0.5), made.at(0.9)], tile=tile)
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_shapes_and_sparsities(data):
@@ -201,7 +201,7 @@ def multiplied(report, scheme):
     return sum(r.counts.bytes for r in report.lines if r.kind == "load" and r.size == 16 and r.array == "shared")
 
 
-@seldom(4)
+@seldom(6)
 @simulator
 @pytest.mark.parametrize(
     ("of", "dtype"),
@@ -217,7 +217,7 @@ def test_no_access_goes_wrong(of, dtype):
     assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @simulator
 @pytest.mark.parametrize(
     ("of", "dtype"),
@@ -244,7 +244,7 @@ def test_a_depthwise_kernel_reads_no_weights_for_zeros():
     assert reads[0] == 0 < reads[1]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("card", "dtype"),
     [("sm_80", "float32"), ("sm_90", "float16"), *only_all([("sm_80", "float16"), ("sm_90", "float32")])],

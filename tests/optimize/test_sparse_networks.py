@@ -84,7 +84,7 @@ def test_synthetic_zeros(pattern):
 # ---- Layers
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "mobilenetv2"])
 def test_layers_are_those_of_the_networks(name):
     """The same networks as PyTorch modules at full width, run without numbers."""

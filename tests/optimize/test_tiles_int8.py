@@ -113,7 +113,7 @@ def test_a_damaged_file_is_left_aside_with_a_warning(cache, text, words):
         assert chosen_int8(BLOCK, 256) == rule(BLOCK, 256)
 
 
-@seldom(4)
+@seldom(6)
 def test_the_search_checks_and_times(cache, capsys):
     """On the simulator with a timer of its own: the second candidate is the fastest."""
     model, seen = weights.model("digits"), []

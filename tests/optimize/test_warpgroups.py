@@ -72,7 +72,7 @@ TILES = [
 ]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), TILES, ids=str)
 def test_every_kind_of_tile(rng, block, tile):
     """Right, and the same to the last bit in the next launch."""
@@ -85,7 +85,7 @@ def test_sums_of_a_cluster_lie_over_what_was_needed_before_if_there_is_no_room()
     assert over == {False, True}
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(("block", "tile"), TILES if ALL else [*TILES[:3], *TILES[6:9]], ids=str)
 def test_no_access_goes_wrong(block, tile):
     """Out of bounds, races, reads of what nothing wrote or no copy has brought: the simulator's trace finds none."""
@@ -95,7 +95,7 @@ def test_no_access_goes_wrong(block, tile):
     assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("place", [0, 2, 6])
 def test_many_images_walk_through_few_blocks(rng, monkeypatch, place):
     """A thread block takes tile after tile: what one leaves behind must not reach the next, nor copies overtake it."""
@@ -108,7 +108,7 @@ def test_many_images_walk_through_few_blocks(rng, monkeypatch, place):
         assert not report.findings, report
 
 
-@seldom(4)
+@seldom(6)
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_random_blocks(data):
@@ -134,7 +134,7 @@ def test_random_blocks(data):
         assert arrays.error() <= search.TOLERANCES["float16"]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_without_biases(rng, place):
     block, tile = TILES[place]
@@ -144,7 +144,7 @@ def test_without_biases(rng, place):
     close(run(block, arrays, tile), reference(block, arrays, arrays[0] if block.residual else None), block, np.float16)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     "bounds",
     [(ENDLESS, ENDLESS, ENDLESS), ((-0.3, 0.7), (-1.0, 2.0), (0.0, 6.0)), ((1.0, 2.0), (0.0, math.inf), ENDLESS)],
@@ -156,7 +156,7 @@ def test_bounds(rng, bounds):
     check(rng, dataclasses.replace(block, bounds=bounds), 2, tile)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("place", [0, 6])
 def test_nan_goes_no_further_than_its_window(rng, place):
     """Not into the next image, nor into the tile below, whose memory it was read to."""
@@ -264,7 +264,7 @@ def test_arrays_begin_where_a_bulk_copy_can_read(rng):
 # ---- The source, and machine code
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("card", ["sm_90a", "sm_90", "sm_80"])
 def test_nvrtc_compiles_it(card):
     options = [option for option in generate.options() if not option.startswith("-std")]

@@ -62,7 +62,7 @@ def test_the_plan_has_codes_of_a_byte_in_one_arena(digits):
 
 
 @BLOCKS
-@seldom(2)
+@seldom(4)
 def test_blocks_are_fused_where_there_is_a_tile(digits):
     model, *_ = digits
     net = Network(model, IntegerKernels(optimize="throughput"))
@@ -74,7 +74,7 @@ def test_blocks_are_fused_where_there_is_a_tile(digits):
     assert "pointwise_int8/dp4a" in told and not [one for one in told if one.startswith("inverted")]
 
 
-@seldom(4)
+@seldom(6)
 def test_random_networks_are_the_integer_steps_or_refused():
     """About one in five has kernels for all of its layers."""
     start, ran = 10_000 * seed(), 0
@@ -91,7 +91,7 @@ def test_random_networks_are_the_integer_steps_or_refused():
     assert ran >= 3
 
 
-@seldom(2)
+@seldom(4)
 def test_options_choose_the_backend(digits):
     model, *_ = digits
     assert Network(model, "kernels", variants={"pointwise_int8": "dp4a"}).backend == "integer-kernels"
@@ -105,7 +105,7 @@ def test_options_choose_the_backend(digits):
         Network(model, IntegerKernels()).save("never.plan")
 
 
-@seldom(2)
+@seldom(4)
 @pytest.mark.parametrize("ranges", ["percentile", *only_all(["mse", "entropy"])])
 def test_other_ranges_too(ranges):
     graph, parameters = weights.network("digits")

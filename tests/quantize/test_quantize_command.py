@@ -47,7 +47,7 @@ def quantized(folder, invoke, tmp_path):
     return call
 
 
-@seldom(4)
+@seldom(6)
 def test_a_file_that_both_run(quantized, invoke, tmp_path, rng):
     result = quantized("--ranges", "minmax")
     assert result.exit_code == 0, result.output
@@ -69,7 +69,7 @@ def test_a_file_that_both_run(quantized, invoke, tmp_path, rng):
     assert all(len(grid.scale) == 1 for name, grid in t.read_onnx(tmp_path / "out.onnx").grids if "weight" in name)
 
 
-@seldom(4)
+@seldom(6)
 def test_floats_may_be_rounded_to_another_step_and_integers_may_not(quantized, tmp_path, monkeypatch):
     """Some sums lie so near the middle of two steps that their own rounding decides; from there on all differs."""
     assert quantized("--ranges", "minmax").exit_code == 0
@@ -92,7 +92,7 @@ def test_floats_may_be_rounded_to_another_step_and_integers_may_not(quantized, t
         assert not row("kernels").within_contract
 
 
-@seldom(4)
+@seldom(6)
 def test_layers_by_sensitivity(folder, tmp_path, rng):
     from common.quantize.files import quantize_file
 
@@ -142,7 +142,7 @@ def test_a_folder_that_may_not_be_read(quantized, tmp_path):
     assert result.exit_code == 2 and "closed" in result.stderr
 
 
-@seldom(4)
+@seldom(6)
 def test_weights_of_seven_bits(quantized, tmp_path):
     result = quantized("--weight-bits", 7)
     assert result.exit_code == 0 and "by ONNX Runtime on this processor: the same class for" in result.output

@@ -37,7 +37,7 @@ def compared(model, x, step):
     return off.size, int((off < 0.01).sum()), int((off < 1.01).sum()), bool(top.all())
 
 
-@seldom(4)
+@seldom(6)
 def test_random_networks_are_onnx_runtimes_to_the_last_step():
     start = 10_000 * seed()
     rows = [(number, *compared(*random_network(number))) for number in range(start, start + NETWORKS)]
@@ -61,7 +61,7 @@ def digits(count):
     return weights.digits_input(split.test_images[:count]), split.test_labels[:count]
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("per_channel", "activations", "weight"),
     [

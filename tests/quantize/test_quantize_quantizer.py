@@ -78,7 +78,7 @@ def test_what_is_written_is_what_is_read(block, dtype, per_channel):
     assert all(abs(grid.zero_point[0]) == 0 for _, grid in made.graph.grids)
 
 
-@seldom(4)
+@seldom(6)
 def test_per_tensor_scales_break_where_channels_differ_and_equalization_mends_them(digits):
     """The same network in float32, with channels of different ranges before the depthwise convolutions."""
     graph, parameters, calibration, x, labels = digits
@@ -158,7 +158,7 @@ def test_layers_that_stay_in_float(block):
     assert relative_error(ours, theirs) < 0.02
 
 
-@seldom(4)
+@seldom(6)
 def test_the_most_sensitive_layers_come_first(block):
     graph, parameters, x = block
     narrow = dict(calibrated(graph, parameters, x, "minmax"))
@@ -239,7 +239,7 @@ def test_pictures_and_networks_that_do_not_fit(block):
         quantize(made.graph, made.parameters, x)
 
 
-@seldom(4)
+@seldom(6)
 def test_onnx_runtime_reads_digits_as_well_with_weights_of_seven_bits():
     """By default, without its option for exact sums, which quantized_models.session sets."""
     import onnxruntime
@@ -252,7 +252,7 @@ def test_onnx_runtime_reads_digits_as_well_with_weights_of_seven_bits():
     assert (scores.argmax(1) == split.test_labels).mean() >= 0.98
 
 
-@seldom(4)
+@seldom(6)
 def test_errors_by_layer():
     from common.quantize.sensitivity import layer_errors
 

@@ -121,7 +121,7 @@ def test_registers_and_warps_of_the_rungs(tmp_path, shown, monkeypatch):
     assert cells >= {("NCHW", "172", "8"), ("NCHW", "172, spills", "8"), ("NHWC", tables.DASH, tables.DASH)}
 
 
-@seldom(4)
+@seldom(6)
 def test_every_recorded_rung_can_be_launched_as_on_its_card():
     """Shapes, layouts and switches of every record; nothing is compiled."""
     from common.kernels.inspected import launches_on

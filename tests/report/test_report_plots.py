@@ -70,7 +70,7 @@ def outside(figure):
 # ---- Roofline
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("precisions", [["fp32"], ["tf32"], ["fp16"], ["fp32", "tf32", "fp16"]])
 def test_roofs_are_labelled_with_their_measured_values(precisions):
     figure = plots.roofline(POINTS, PEAKS, precisions, "MobileNetV2 on an NVIDIA H200")
@@ -134,7 +134,7 @@ def rungs(*us, case="depthwise 14×14 96", arithmetic=ARITHMETIC["fp32"], flops=
     return made
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("series", "dots"),
     [
@@ -211,7 +211,7 @@ def test_bars_add_up():
     assert axes.get_xlim()[1] > 460
 
 
-@seldom(4)
+@seldom(6)
 def test_layers_one_by_one():
     layers = {f"layer {i} of many": {KINDS[i % 8]: 1.0 + i % 7} for i in range(54)}
     figure = plots.bars(layers, floors=dict.fromkeys(layers, 0.5), vertical=True)
@@ -244,7 +244,7 @@ def test_a_ladder():
     assert heights == sorted(heights, reverse=True)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize("floors", [None, {"naive": 2.0, "tiled": 2.0, "vector": 2.0}])
 def test_a_long_ladder_has_a_logarithmic_axis(floors):
     times = {"naive": 12_000.0, "tiled": 300.0, "vector": 4.5}

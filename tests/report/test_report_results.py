@@ -159,7 +159,7 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@seldom(4)
+@seldom(6)
 def test_the_recorded_results_saved_again_stay_as_they_are(tmp_path):
     folder, copied = results.path_of("NVIDIA H200"), tmp_path / "card"
     shutil.copytree(folder, copied)
@@ -194,7 +194,7 @@ AWKWARD = ["", "null", "1", "-0", "1e5", "007", "NaN", "[", "{}", '"', "a,b", "a
 TEXTS = st.text() | st.sampled_from(AWKWARD)
 
 
-@seldom(4)
+@seldom(6)
 @given(
     st.lists(
         st.dictionaries(st.from_regex("[a-z]{3}_[a-z ]{1,4}", fullmatch=True), TEXTS | JSON), min_size=1, max_size=4
@@ -390,7 +390,7 @@ def damaged(rng, content):
     return bytes(made)
 
 
-@seldom(4)
+@seldom(6)
 def test_whatever_happens_to_a_file_is_read_or_one_sentence(rng, tmp_path):
     """Also when tables are made of what could be read."""
     folder = results.path_of("NVIDIA H200")

@@ -106,7 +106,7 @@ def test_the_export_of_a_fresh_module_keeps_every_parameter(tmp_path):
     assert t.read_onnx(tmp_path / "m.onnx") == t.read_onnx(model)
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("optimize", [True, *only_all([False])])
 def test_the_newer_exporter_of_torch(optimize):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiers import ALL
+from tiers import ALL, seldom
 
 from common import cuda, kernels
 from common.cuda.simulator import module
@@ -21,6 +21,7 @@ def every_kernel() -> Any:
     return made
 
 
+@seldom(3)
 @pytest.mark.skipif(cuda.backend() == "gpu", reason="launchers run on the simulator's kernels here")
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_first_rungs_have_no_findings_and_trace_quickly(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tiers import ALL, long
+from tiers import ALL, long, seldom
 
 from common import cuda
 from common.cuda.report import Report
@@ -71,6 +71,7 @@ def compare(seeds: list[int]) -> list[str]:
     return problems
 
 
+@seldom(3)
 @settings(max_examples=10 if ALL else 2, phases=[Phase.generate],
           suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])  # fmt: skip
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=22, max_size=22, unique=True))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import seldom
 
 from common import cuda
 from common.cuda.listing import BLUE, ORANGE, VERMILION
@@ -211,6 +212,7 @@ def _drawn(figure: Any) -> np.ndarray:
     return image.imread(file)
 
 
+@seldom(3)
 def test_pictures_of_every_kind_of_access(tile: Any, wide: Any, kernels: Any) -> None:
     pytest.importorskip("matplotlib").use("agg")
     bins = cuda.trace(kernels.get_function("bins"), (1,), (45,), [np.arange(45, dtype=np.int32), np.zeros(4, np.int32)])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiers import ALL
+from tiers import ALL, seldom
 
 from common import weights
 from common.weights import files
@@ -36,6 +36,7 @@ def assert_same(got: weights.Parameters, wanted: weights.Parameters) -> None:
         assert got[name].tobytes() == array.tobytes()
 
 
+@seldom(3)
 @given(parameters=st.dictionaries(names, arrays, max_size=4))
 def test_any_bits_come_back(parameters, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "any.npz"

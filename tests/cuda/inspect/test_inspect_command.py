@@ -51,7 +51,7 @@ def test_the_machine_code_of_a_line(inspect):
     assert result.exit_code == 0 and "LDG.E" in result.stdout and "registers" not in result.stdout
 
 
-@seldom(4)
+@seldom(6)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -77,7 +77,7 @@ def test_registers_and_shared_memory_of_every_rung_are_what_the_assembler_report
         assert (got["registers"], got["spill_stores"], got["shared"]) == expected, name
 
 
-@seldom(4)
+@seldom(6)
 def test_the_files_of_another_compiler_are_read_too(tmp_path):
     """nvcc, whose version may be newer than NVRTC's."""
     if shutil.which("nvcc") is None:
@@ -96,7 +96,7 @@ def test_the_files_of_another_compiler_are_read_too(tmp_path):
         assert found["most_threads"] == 128
 
 
-@seldom(4)
+@seldom(6)
 def test_line_information_leaves_the_instructions_as_they_are():
     """Their kinds and order; NVRTC 13.0 sets one bit of one of them differently."""
     from common.kernels.gemm import ladder
