@@ -3,6 +3,7 @@
 //   float v[4];
 //   load(v, x + i);     x + i must lie at a multiple of the access: 4 floats 16 bytes, 8 halves 16 bytes, 2 halves 4
 //   store(y + i, v);
+//   unpack(a, b, read_two(x + i))     the two steps of load(v, x + i) for two elements, so that others can come between
 #pragma once
 #include <cuda_fp16.h>
 
@@ -20,6 +21,9 @@ __device__ __forceinline__ void load(float (&v)[8], const float* p) {  // two ac
     v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
 }
 
+__device__ __forceinline__ float2 read_two(const float* p) { return __ldg((const float2*)p); }
+__device__ __forceinline__ unsigned read_two(const __half* p) { return __ldg((const unsigned*)p); }
+__device__ __forceinline__ void unpack(float& a, float& b, float2 v) { a = v.x, b = v.y; }
 __device__ __forceinline__ void unpack(float& a, float& b, unsigned bits) {
     float2 v = __half22float2(*(const __half2*)&bits);
     a = v.x, b = v.y;

@@ -9,21 +9,28 @@
 //         A block is set up once, and its ring of STAGES goes on from tile to tile. With TEAMS = 2 two groups of warpgroups take
 //         turns: the products of one tile run while the one before is stored. Sums begin at bias + residual, whose reads thus
 //         end before the products do.
+//         With SPLIT a cluster of so many blocks shares a tile: each multiplies its part of the channels, for a tile that is so
+//         much larger, and thus reads each pixel and weight less often. For layers with fewer tiles than multiprocessors.
 // Costs   four warps that multiply nothing. Blocks have whole tiles: one more than there are multiprocessors doubles the time,
 //         so BM and BN go with the layer. Weights that stay leave less room for pixels in flight. Runs on Hopper only.
 //
 // With POOL a tile is one image, of at most BM pixels, and y (N, O) gets the mean of its outputs, clamped: they are never stored.
 // Pixels are added in a fixed order: by a lane, in its warp, then warp after warp. BM - pixels rows are multiplied for nothing.
 #include "bulk.h"
-#include "vec.h"
+#include "cluster.h"
+#include "epilogue.h"
 #include "wgmma.h"
 
 #ifndef POOL
 #define POOL 0
 #endif
+#ifndef SPLIT
+#define SPLIT 1
+#endif
 constexpr int TEAM = BM / 64, CONSUMERS = TEAMS * TEAM;    // warpgroups that share a tile; all that multiply. One more fetches
-constexpr int SLICES = (DEPTH + 3) / 4;                    // DEPTH: steps of 16 channels; a slice has four, the last one LAST
-constexpr int LAST = DEPTH - (SLICES - 1) * 4;
+constexpr int SLICES = (DEPTH / SPLIT + 3) / 4;            // DEPTH: steps of 16 channels; a slice has four, the last one LAST
+constexpr int LAST = DEPTH / SPLIT - (SLICES - 1) * 4;
+constexpr int OUTPUTS = BN / SPLIT;                        // of a tile that a block stores
 constexpr int PIXELS = BM * 64, WEIGHTS = BN * 64;         // elements of a slice
 constexpr int STAGE = KEEP ? PIXELS : PIXELS + WEIGHTS;
 // Registers per thread: when the kernel begins; then of the warpgroup that fetches, and of the others. More than the block has
@@ -31,25 +38,10 @@ constexpr int STAGE = KEEP ? PIXELS : PIXELS + WEIGHTS;
 constexpr int START = CONSUMERS == 1 ? 240 : 65536 / ((CONSUMERS + 1) * 128) / 8 * 8, DOWN = 40;
 constexpr int UP = CONSUMERS == 1 ? 240 : ((CONSUMERS + 1) * START - DOWN) / CONSUMERS / 8 * 8;
 static_assert(BM % 64 == 0 && BN % 16 == 0, "a warpgroup has 64 pixels, stmatrix stores 16 outputs");
+static_assert(SPLIT == 1 || TEAMS == 1 && !KEEP && !POOL && DEPTH % (SPLIT * 4) == 0 && BN % (SPLIT * 16) == 0, "parts are alike");
 
 // The element (row, column) of a tile with rows of 64, laid out as wgmma reads it; column is a multiple of 8.
 __device__ __forceinline__ scalar_t* at(scalar_t* tile, int row, int column) { return tile + row * 64 + (column / 8 ^ row % 8) * 8; }
-
-// A lane's sums before the first product: outputs o, o + 1, … of pixels p and p + 8.
-__device__ __forceinline__ void begin_sums(float (&acc)[BN / 8][4], const scalar_t* bias, const scalar_t* residual, int p, int o0, int P,
-                                           int O) {
-#pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-        const int o = o0 + j * 8 + threadIdx.x % 4 * 2;
-        float add[2] = {}, more[2][2] = {};
-        if (bias && o < O) load(add, bias + o);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (residual && p + i * 8 < P && o < O) load(more[i], residual + (size_t)(p + i * 8) * O + o);
-            for (int e = 0; e < 2; ++e) acc[j][i * 2 + e] = add[e] + more[i][e];
-        }
-    }
-}
 
 // The products of STEPS·16 channels, begun and counted as a group.
 template <int STEPS> __device__ __forceinline__ void multiply(float (&acc)[BN / 8][4], const scalar_t* xs, const scalar_t* ws) {
@@ -60,13 +52,14 @@ template <int STEPS> __device__ __forceinline__ void multiply(float (&acc)[BN / 
 }
 
 // 16 pixels from a warp's registers: 64 outputs at a time through its part of shared memory, so that rows go out whole.
-__device__ __forceinline__ void store_rows(const float (&acc)[BN / 8][4], scalar_t* part, scalar_t* y, int p0, int o0, int P, int O,
+template <int J>
+__device__ __forceinline__ void store_rows(const float (&acc)[J][4], scalar_t* part, scalar_t* y, int p0, int o0, int P, int O,
                                            unsigned low, unsigned high) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int base = 0; base < BN; base += 64) {
+    for (int base = 0; base < J * 8; base += 64) {
 #pragma unroll
-        for (int j = 0; j < 8 && base / 8 + j < BN / 8; j += 2) {
+        for (int j = 0; j < 8 && base / 8 + j < J; j += 2) {
             unsigned r[4];  // outputs 8j … of pixels 0–7, of pixels 8–15, outputs 8j + 8 … of both
 #pragma unroll
             for (int m = 0; m < 4; ++m) {
@@ -79,10 +72,27 @@ __device__ __forceinline__ void store_rows(const float (&acc)[BN / 8][4], scalar
 #pragma unroll
         for (int i = lane; i < 128; i += 32) {  // 8 lanes for the 128 bytes of a pixel
             const int p = p0 + i / 8, column = base + i % 8 * 8, o = o0 + column;
-            if (p < P && o < O && column < BN) *(uint4*)(y + (size_t)p * O + o) = *(const uint4*)at(part, i / 8, i % 8 * 8);
+            if (p < P && o < O && column < J * 8) *(uint4*)(y + (size_t)p * O + o) = *(const uint4*)at(part, i / 8, i % 8 * 8);
         }
         __syncwarp();
     }
+}
+
+// A block of a cluster sends the sums of its part of the channels to those that add them up, OUTPUTS each.
+using Sums = float4[SPLIT][OUTPUTS / 8][CONSUMERS * 128];
+__device__ __forceinline__ void send_sums(const float (&acc)[BN / 8][4], Sums& sums, Mailbox* box) {
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j)
+        box->send(&sums[cluster_rank()][j % (OUTPUTS / 8)][threadIdx.x], j / (OUTPUTS / 8), make_float4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]));
+}
+__device__ __forceinline__ void add_sums(float (&acc)[OUTPUTS / 8][4], const Sums& sums) {
+#pragma unroll
+    for (int j = 0; j < OUTPUTS / 8; ++j)
+#pragma unroll
+        for (int rank = 0; rank < SPLIT; ++rank) {
+            const float4 part = sums[rank][j][threadIdx.x];
+            acc[j][0] += part.x, acc[j][1] += part.y, acc[j][2] += part.z, acc[j][3] += part.w;
+        }
 }
 
 // The sums over the first `pixels` rows of a tile of clamped outputs: of 16 rows, from `row` on, to `sums`, BN of them.
@@ -102,7 +112,7 @@ __device__ __forceinline__ void add_rows(const float (&acc)[BN / 8][4], float* s
     }
 }
 
-extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1)
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__((CONSUMERS + 1) * 128, 1)
 pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap weight, const scalar_t* __restrict__ bias,
           const scalar_t* __restrict__ residual, scalar_t* __restrict__ y, int N, int C, int O, int pixels, float low, float high) {
     extern __shared__ __align__(1024) scalar_t tiles[];
@@ -115,23 +125,28 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                                                         // nobody waits for a stage that is two phases away
     Mbarrier* const pool = turn + TEAMS;                // [TEAMS]: the threads of a team meet
     Mbarrier* const here = pool + TEAMS;                // with KEEP [SLICES]: the weights that stay
+    Mailbox* const box = (Mailbox*)here;                // with SPLIT: counts the sums that arrive
+    Sums& sums = *(Sums*)(here + 2);
 
     const int P = N * pixels, step = POOL ? pixels : BM;  // pixels from tile to tile
     const int across = (O - 1) / BN + 1, count = ((P - 1) / step + 1) * across;  // tiles, across first
-    const int warp = threadIdx.x / 32;
+    const int warp = threadIdx.x / 32, rank = SPLIT > 1 ? cluster_rank() : 0, first = rank * SLICES * 64;  // of its channels
     if (threadIdx.x == 0) {
+        if (SPLIT > 1) box->open(), box->expect(sizeof(Sums));
         for (int stage = 0; stage < STAGES; ++stage) full[stage].init(1), empty[stage].init(TEAM * 4);
         for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4), pool[team].init(TEAM * 128);
         for (int slice = 0; KEEP && slice < SLICES; ++slice) here[slice].init(1);
         mbarriers_ready();
     }
+    if (SPLIT > 1) cluster_started();
     __syncthreads();
 
     if (warp >= CONSUMERS * 4) {  // the producer: one thread of the last warpgroup
         registers_down<DOWN>();
+        if (SPLIT > 1 && threadIdx.x != CONSUMERS * 128) box->wait(0, false);
         if (threadIdx.x != CONSUMERS * 128) return;
         int i = 0;  // counts slices, of all tiles
-        for (int tile = blockIdx.x; tile < count; tile += gridDim.x)
+        for (int tile = blockIdx.x / SPLIT; tile < count; tile += gridDim.x / SPLIT)
             for (int slice = 0; slice < SLICES; ++slice, ++i) {
                 const int stage = i % STAGES;
                 scalar_t* const xs = ring + stage * STAGE;
@@ -141,19 +156,20 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 }
                 empty[stage].wait((i / STAGES + 1) % 2);
                 full[stage].expect(STAGE * sizeof(scalar_t));
-                bulk_copy_tile(xs, x, slice * 64, tile / across * step, full[stage]);
-                if (!KEEP) bulk_copy_tile(xs + PIXELS, weight, slice * 64, tile % across * BN, full[stage]);
+                bulk_copy_tile(xs, x, first + slice * 64, tile / across * step, full[stage]);
+                if (!KEEP) bulk_copy_tile(xs + PIXELS, weight, first + slice * 64, tile % across * BN, full[stage]);
             }
+        if (SPLIT > 1) box->wait(0, false);
     } else {
         registers_up<UP>();
         const unsigned least = pack(low, low), most = pack(high, high);
         const int team = warp / (TEAM * 4), row = warp % (TEAM * 4) * 16;  // the warp's rows of a tile
         const bool speaks = threadIdx.x % 32 == 0;  // for its warp
         int i = team * SLICES;
-        for (int tile = blockIdx.x + team * gridDim.x; tile < count; tile += TEAMS * gridDim.x) {
+        for (int tile = blockIdx.x / SPLIT + team * gridDim.x; tile < count; tile += TEAMS * gridDim.x / SPLIT) {
             const int p0 = tile / across * step + row, o0 = tile % across * BN, tiles_before = i / SLICES;
             float acc[BN / 8][4];
-            begin_sums(acc, bias, residual, p0 + threadIdx.x % 32 / 4, o0, P, O);
+            begin_sums(acc, rank ? nullptr : bias, rank ? nullptr : residual, p0 + threadIdx.x % 32 / 4, o0 + threadIdx.x % 4 * 2, P, O);
             if (TEAMS > 1) turn[team].wait((tiles_before / TEAMS + 1 + team) % 2);
             int slice = 0;
             auto arrive = [&](int at, bool really) { empty[at % STAGES].arrive(really && speaks); };
@@ -187,6 +203,12 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 }
                 __syncwarp();
                 pool[team].arrive(true), pool[team].wait(1);  // all have read the sums
+            } else if constexpr (SPLIT > 1) {  // a cluster has one tile
+                float all[OUTPUTS / 8][4] = {};
+                send_sums(acc, sums, box);
+                box->wait(0);
+                add_sums(all, sums);
+                store_rows(all, parts + warp * 1024, y, p0, o0 + rank * OUTPUTS, P, O, least, most);
             } else
                 store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
             i += (TEAMS - 1) * SLICES + 1;

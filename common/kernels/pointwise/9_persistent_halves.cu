@@ -11,7 +11,7 @@
 // Costs   twice the registers, sums and those of the last 32 channels; and while they are added up no products of that warpgroup run,
 //         so a tile has several warpgroups. The caller states a bound of x, see pair_of_halves.h.
 #include "bulk.h"
-#include "vec.h"
+#include "epilogue.h"
 #include "wgmma_halves.h"
 
 #ifndef X_SCALE
@@ -26,22 +26,6 @@ constexpr int STAGE = KEEP ? PIXELS : PIXELS + WEIGHTS;
 constexpr int START = CONSUMERS == 1 ? 240 : 65536 / ((CONSUMERS + 1) * 128) / 8 * 8, DOWN = 40;
 constexpr int UP = CONSUMERS == 1 ? 240 : ((CONSUMERS + 1) * START - DOWN) / CONSUMERS / 8 * 8;
 static_assert(BM % 64 == 0 && BN % 16 == 0, "a warpgroup has 64 pixels");
-
-// A lane's sums before the first product: outputs o, o + 1, … of pixels p and p + 8.
-__device__ __forceinline__ void begin_sums(float (&acc)[BN / 8][4], const scalar_t* bias, const scalar_t* residual, int p, int o0, int P,
-                                           int O) {
-#pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-        const int o = o0 + j * 8 + threadIdx.x % 4 * 2;
-        float add[2] = {}, more[2][2] = {};
-        if (bias && o < O) load(add, bias + o);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (residual && p + i * 8 < P && o < O) load(more[i], residual + (size_t)(p + i * 8) * O + o);
-            for (int e = 0; e < 2; ++e) acc[j][i * 2 + e] = add[e] + more[i][e];
-        }
-    }
-}
 
 // Four lanes have the 32 bytes of 8 neighbouring outputs: whole sectors, without a way through shared memory.
 __device__ __forceinline__ void store_rows(float (&acc)[BN / 8][4], scalar_t* y, int p, int o0, int P, int O, float low, float high) {
@@ -104,7 +88,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
         for (int tile = blockIdx.x + team * gridDim.x; tile < count; tile += TEAMS * gridDim.x) {
             const int p = tile / across * BM + row, o0 = tile % across * BN;
             float acc[BN / 8][4], part[BN / 8][4] = {};
-            begin_sums(acc, bias, residual, p, o0, P, O);
+            begin_sums(acc, bias, residual, p, o0 + threadIdx.x % 4 * 2, P, O);
             if (TEAMS > 1) turn[team].wait((i / slices / TEAMS + 1 + team) % 2);  // so nobody waits at a stage two phases ahead
             for (int slice = 0; slice < slices; ++slice, ++i) {
                 const scalar_t* const xs = ring + i % STAGES * STAGE;

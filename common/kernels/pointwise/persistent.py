@@ -8,7 +8,7 @@ Which are possible, and their order by arithmetic:
 
 A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 128
 bytes of channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}, as in
-8_persistent.cu. `itemsize` is 2 for rung 8, 4 for rung 9, whose weights are pairs of halves: the bytes of floats, and
+8_persistent.cu; with "SPLIT": blocks that share the channels of a tile, rung 8 may have more than one. `itemsize` is 2 for rung 8, 4 for rung 9, whose weights are pairs of halves: the bytes of floats, and
 1 in int8.
 The estimate counts what a multiprocessor multiplies, reads and stores. It orders candidates, and is not to be believed
 as a time.
@@ -26,6 +26,8 @@ Tile = Mapping[str, int]
 WIDTHS = (32, 64, 80, 96, 128, 160, 192, 240, 256)  # outputs of a wgmma in include/wgmma.h
 WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h
 NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
+SPLIT = "SPLIT"  # a tile may have it
+SPLITS = (2, 4)
 MOST_STAGES = 8
 MOST_KEPT = 2048  # channels of weights that stay: an mbarrier for each slice of them
 SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves, 128 int8
@@ -41,6 +43,7 @@ START_CYCLES = 2500  # until the first slice is there
 KEPT_CYCLES = {1: 420, 2: 420, 4: 800}  # more of them until the weights that stay are there, by bytes per element
 TILE_CYCLES = 240  # of each tile, beside its products: waits at mbarriers, addresses
 REQUANTIZED = 16  # int8 outputs
+SENT_CYCLES = 700  # from the first sum that a block of a cluster sends to the last one that comes
 SPLIT_CYCLES = 190  # of 32 floats of each row, from the slice's arrival to its first product
 
 
@@ -61,24 +64,30 @@ def size(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2)
     """
     across, down = checks.blocks(o, tile["BN"]), checks.blocks(p, pooled or tile["BM"])
     consumers, slices = tile["TEAMS"] * tile["BM"] // 64, checks.blocks(c * itemsize, SLICE)
+    split = tile.get(SPLIT, 1)
     if tile["KEEP"]:  # a multiple of `across`: then a block's tiles have the same outputs
         beside = min(checks.blocks(down, tile["TEAMS"]), max(1, cuda.multiprocessors() // across))
         blocks, most = across * beside, checks.blocks(down, beside)
+    elif split > 1:  # a cluster for each tile
+        blocks, most = across * down * split, 1
     else:
         blocks = min(checks.blocks(across * down, tile["TEAMS"]), cuda.multiprocessors())
         most = checks.blocks(across * down, blocks)
     rows = tile["STAGES"] * (tile["BM"] + (0 if tile["KEEP"] else tile["BN"]))
     rows += slices * tile["BN"] if tile["KEEP"] else 0
-    shared = rows * SLICE + BARRIERS + (consumers * 4 * ROWS_OUT if itemsize < 4 else 0)
+    sums = tile["BM"] * tile["BN"] * 4 if split > 1 else 0
+    shared = rows * SLICE + BARRIERS + sums + (consumers * 4 * ROWS_OUT if itemsize < 4 else 0)
     return Size(blocks, (consumers + 1) * 128, shared, most)
 
 
 def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> str | None:
     """Why a tile is not possible, in words; None if it is. pooled: as of size."""
-    if set(tile) != set(NAMES):
+    if set(tile) - {SPLIT} != set(NAMES):
         return f"tile must have {', '.join(NAMES)}, got {', '.join(tile)}"
     consumers = tile["TEAMS"] * tile["BM"] // 64
     needed = size(tile, p, c, o, pooled, itemsize).shared if tile["BM"] > 0 < tile["BN"] and tile["TEAMS"] > 0 else 0
+    split = tile.get(SPLIT, 1)
+    shared_channels = itemsize == 2 and not pooled and tile["TEAMS"] == 1 and not tile["KEEP"]
     widths = WIDTHS_OF_HALVES if itemsize == 4 else WIDTHS
     registers = _registers(consumers)
     sums = tile["BN"] * max(itemsize, 2) // 4  # of a thread; rung 9 has those of the last slice as well
@@ -90,6 +99,10 @@ def problem(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int =
         (2 <= tile["STAGES"] <= MOST_STAGES, f"STAGES must be from 2 to {MOST_STAGES}"),
         (tile["KEEP"] in (0, 1), "KEEP must be 0 or 1"),
         (not tile["KEEP"] or c <= MOST_KEPT, f"KEEP is for at most {MOST_KEPT} channels, of {c}"),
+        (split in (1, *SPLITS), f"SPLIT must be 1 or one of {SPLITS}"),
+        (split == 1 or shared_channels, "SPLIT is for float16 without a pool, with TEAMS 1 and KEEP 0"),
+        (split == 1 or c % (64 * split) == 0, f"SPLIT {split} is for multiples of {64 * split} channels, of {c}"),
+        (split == 1 or tile["BN"] % (16 * split) == 0, f"with SPLIT {split} BN must be a multiple of {16 * split}"),
         (pooled <= tile["BM"], f"BM must be at least the {pooled} pixels of an image"),
         (needed <= cuda.shared_memory(), f"{needed:,} bytes of shared memory are needed of {cuda.shared_memory():,}"),
     )
@@ -112,7 +125,8 @@ def _registers(consumers: int) -> int:
 
 def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> float:
     """An estimate of the time of the block with most tiles, for the order of candidates. pooled: as of size."""
-    bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 32 if itemsize == 1 else 16)
+    split = tile.get(SPLIT, 1)
+    bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 32 if itemsize == 1 else 16) // split
     row = steps * 16 * max(itemsize, 2)  # bytes
     # a wgmma of 64×BN×16, in int8 of ×32, takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from
     # shared memory
@@ -125,6 +139,8 @@ def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 
     start: float = START_CYCLES
     if tile["KEEP"]:
         start += KEPT_CYCLES[itemsize] + row * bn / READ_BYTES
+    if split > 1:  # each sends its sums, waits, and stores a part
+        store = SENT_CYCLES + bm * bn * 4 / READ_BYTES + store / split
     most = size(tile, p, c, o, pooled, itemsize).most
     if tile["TEAMS"] == 1:
         return start + most * (max(multiply, read) + store + TILE_CYCLES)
@@ -142,10 +158,11 @@ def candidates(
     for bm in (64, 128, 192, 256):
         for bn in WIDTHS:
             for teams in (1, 2):
-                for keep in (0, 1):
-                    fewest = {"BM": bm, "BN": bn, "TEAMS": teams, "STAGES": 2, "KEEP": keep}
-                    if problem(fewest, p, c, o, pooled, itemsize) is None:
-                        stage = (bm + (0 if keep else bn)) * SLICE
+                for how in ({"KEEP": 0}, {"KEEP": 1}, *({"KEEP": 0, SPLIT: split} for split in SPLITS)):
+                    fewest = {"BM": bm, "BN": bn, "TEAMS": teams, "STAGES": 2} | how
+                    whole = SPLIT in how and size(fewest, p, c, o).blocks > cuda.multiprocessors()  # tiles enough
+                    if not whole and problem(fewest, p, c, o, pooled, itemsize) is None:
+                        stage = (bm + (0 if how["KEEP"] else bn)) * SLICE
                         more = (cuda.shared_memory() - size(fewest, p, c, o, pooled, itemsize).shared) // stage
                         found.append(fewest | {"STAGES": min(2 + more, MOST_STAGES)})
     return sorted(found, key=lambda tile: cycles(tile, p, c, o, pooled, itemsize))[:count]
