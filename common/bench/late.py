@@ -138,7 +138,8 @@ def as_product(given: Mapping[str, Any]) -> dict[str, Any]:
 def named(rung: str, tile: Mapping[str, int]) -> str:
     """A rung's tile as the name of an implementation: "persistent 64×240, 2 teams, 8 stages, weights stay"."""
     text = f"{rung} {tile['BM']}×{tile['BN']}, {tile['TEAMS']} team{'s' if tile['TEAMS'] > 1 else ''}"
-    return f"{text}, {tile['STAGES']} stages{', weights stay' if tile['KEEP'] else ''}"
+    split = f", {tile['SPLIT']} blocks a tile" if "SPLIT" in tile else ""
+    return f"{text}, {tile['STAGES']} stages{', weights stay' if tile['KEEP'] else ''}{split}"
 
 
 def implementations(layer: Layer, setup: Setup, precision: str, tiles: int) -> Iterator[Implementation]:

@@ -27,6 +27,10 @@
 #ifndef SPLIT
 #define SPLIT 1
 #endif
+#if SPLIT == 1  // blocks of clusters of one would start later
+#undef __cluster_dims__
+#define __cluster_dims__(...)
+#endif
 constexpr int TEAM = BM / 64, CONSUMERS = TEAMS * TEAM;    // warpgroups that share a tile; all that multiply. One more fetches
 constexpr int SLICES = (DEPTH / SPLIT + 3) / 4;            // DEPTH: steps of 16 channels; a slice has four, the last one LAST
 constexpr int LAST = DEPTH / SPLIT - (SLICES - 1) * 4;
