@@ -22,8 +22,9 @@ pytestmark = pytest.mark.skipif(on_gpu and cuda.compute_capability() != 90, reas
 simulator_only = pytest.mark.skipif(on_gpu, reason="the trace is the simulator's")
 
 
-def tile(bm, bn, teams, stages, keep):
-    return dict(zip(persistent.NAMES, (bm, bn, teams, stages, keep), strict=True))
+def tile(bm, bn, teams, stages, keep, split=None):
+    made = dict(zip(persistent.NAMES, (bm, bn, teams, stages, keep), strict=True))
+    return made | {"SPLIT": split} if split else made
 
 
 # one and two teams of one to four warpgroups, weights that stay and weights that come with the pixels
@@ -120,6 +121,51 @@ def test_the_same_bits_every_time(rng, used):
     assert others == [first, first]
 
 
+CLUSTERS = [tile(64, 32, 1, 2, 0, 2), tile(128, 96, 1, 3, 0, 2), tile(64, 64, 1, 8, 0, 2)]
+
+
+@pytest.mark.parametrize("used", CLUSTERS, ids=ids)
+@pytest.mark.parametrize(("p", "c", "o"), [(1, 128, 8), (130, 256, 104), (256, 640, 40)])
+def test_blocks_of_a_cluster_share_the_channels(rng, used, p, c, o):
+    check(rng, p, c, o, used, "relu6")
+    check(rng, p, c, o, used, bias=False, residual=False)
+
+
+@seldom(6)
+@simulator_only
+def test_the_trace_finds_nothing_in_a_cluster(rng):
+    given, want = problem(rng, 69, 256, 40)
+    out = poisoned(want.shape, np.float16)
+    with kernels.recorded() as launches:
+        kernels.pointwise(**given, out=out, variant="persistent", tile=CLUSTERS[0])
+    (launch,) = launches
+    kernel = launch.compiled()
+    cuda.allow_shared(kernel, launch.shared_limit)
+    report = cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    agrees(out, want, 256)
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("c", "changed", "told"),
+    [
+        (160, {}, "SPLIT 2 is for multiples of 128 channels, of 160"), (128, {"SPLIT": 3}, "SPLIT must be 1 or one of"),
+        (128, {"TEAMS": 2}, "SPLIT is for float16 without a pool, with TEAMS 1 and KEEP 0"),
+        (128, {"KEEP": 1}, "SPLIT is for float16"), (128, {"BN": 80}, "BN must be a multiple of 32"),
+    ],
+)  # fmt: skip
+def test_clusters_that_are_not_possible(rng, c, changed, told):
+    given, _ = problem(rng, 5, c, 32)
+    with pytest.raises(ValueError, match=rf"^tile: .*{told}.*got "):
+        kernels.pointwise(**given, variant="persistent", tile=tile(64, 64, 1, 3, 0, 2) | changed)
+
+
+def test_a_cluster_is_for_halves_alone(rng):
+    x, weight = (on_device(draw(rng, n, 128, 1, 1, dtype=np.float32)) for n in (5, 32))
+    with pytest.raises(ValueError, match="SPLIT is for float16"):
+        kernels.pointwise(x, weight, variant="persistent_halves", tile=tile(64, 64, 1, 2, 0, 2))
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -153,9 +199,9 @@ LAYERS = {
     "expand 7×7 160>960": ((12544, 160, 960), (64, 160, 2, 8, 1)),
     "project 7×7 960>320": ((12544, 960, 320), (192, 160, 1, 4, 0)),
     "project 7×7 960>160": ((12544, 960, 160), (192, 80, 1, 5, 0)),
-    "head 7×7 320>1280": ((12544, 320, 1280), (128, 128, 2, 7, 1)),
-    "expand 14×14 96>576": ((50176, 96, 576), (128, 96, 2, 8, 1)),
-    "linear 1280>1000": ((256, 1280, 1000), (64, 32, 1, 8, 0)),
+    "head 7×7 320>1280": ((12544, 320, 1280), (64, 192, 2, 8, 1)),
+    "expand 14×14 96>576": ((50176, 96, 576), (64, 192, 2, 8, 1)),
+    "linear 1280>1000": ((256, 1280, 1000), (64, 64, 1, 8, 0, 2)),
 }
 
 
@@ -171,6 +217,7 @@ def test_candidates_for_a_layer(h200, layer):
     found = persistent.candidates(p, c, o)
     assert tuple(found[0].values()) == first
     assert all(persistent.problem(one, p, c, o) is None for one in found)
+    assert all(persistent.size(one, p, c, o).blocks <= H200.multiprocessors for one in found)
     estimates = [persistent.cycles(one, p, c, o) for one in found]
     assert estimates == sorted(estimates)
 

@@ -134,6 +134,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
 
     const int P = N * pixels, step = POOL ? pixels : BM;  // pixels from tile to tile
     const int across = (O - 1) / BN + 1, count = ((P - 1) / step + 1) * across;  // tiles, across first
+    const unsigned least = pack(low, low), most = pack(high, high);
     const int warp = threadIdx.x / 32, rank = SPLIT > 1 ? cluster_rank() : 0, first = rank * SLICES * 64;  // of its channels
     if (threadIdx.x == 0) {
         if (SPLIT > 1) box->open(), box->expect(sizeof(Sums));
@@ -147,10 +148,8 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
 
     if (warp >= CONSUMERS * 4) {  // the producer: one thread of the last warpgroup
         registers_down<DOWN>();
-        if (SPLIT > 1 && threadIdx.x != CONSUMERS * 128) box->wait(0, false);
-        if (threadIdx.x != CONSUMERS * 128) return;
         int i = 0;  // counts slices, of all tiles
-        for (int tile = blockIdx.x / SPLIT; tile < count; tile += gridDim.x / SPLIT)
+        for (int tile = blockIdx.x / SPLIT; threadIdx.x == CONSUMERS * 128 && tile < count; tile += gridDim.x / SPLIT)
             for (int slice = 0; slice < SLICES; ++slice, ++i) {
                 const int stage = i % STAGES;
                 scalar_t* const xs = ring + stage * STAGE;
@@ -163,10 +162,8 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 bulk_copy_tile(xs, x, first + slice * 64, tile / across * step, full[stage]);
                 if (!KEEP) bulk_copy_tile(xs + PIXELS, weight, first + slice * 64, tile % across * BN, full[stage]);
             }
-        if (SPLIT > 1) box->wait(0, false);
     } else {
         registers_up<UP>();
-        const unsigned least = pack(low, low), most = pack(high, high);
         const int team = warp / (TEAM * 4), row = warp % (TEAM * 4) * 16;  // the warp's rows of a tile
         const bool speaks = threadIdx.x % 32 == 0;  // for its warp
         int i = team * SLICES;
@@ -207,15 +204,19 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 }
                 __syncwarp();
                 pool[team].arrive(true), pool[team].wait(1);  // all have read the sums
-            } else if constexpr (SPLIT > 1) {  // a cluster has one tile
-                float all[OUTPUTS / 8][4] = {};
+            } else if (SPLIT > 1)
                 send_sums(acc, sums, box);
-                box->wait(0);
-                add_sums(all, sums);
-                store_rows(all, parts + warp * 1024, y, p0, o0 + rank * OUTPUTS, P, O, least, most);
-            } else
+            else
                 store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
             i += (TEAMS - 1) * SLICES + 1;
         }
     }
+    if (SPLIT == 1) return;  // a cluster has one tile
+    const bool adds = warp < CONSUMERS * 4;
+    box->wait(0, adds);
+    if (!adds) return;
+    const int tile = blockIdx.x / SPLIT, p0 = tile / across * BM + warp * 16, o0 = tile % across * BN + rank * OUTPUTS;
+    float acc[OUTPUTS / 8][4] = {};
+    add_sums(acc, sums);
+    store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
 }

@@ -8,15 +8,15 @@ Which are possible, and their order by arithmetic:
 
 A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 128
 bytes of channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}, as in
-8_persistent.cu; with "SPLIT": blocks that share the channels of a tile, rung 8 may have more than one. `itemsize` is 2 for rung 8, 4 for rung 9, whose weights are pairs of halves: the bytes of floats, and
-1 in int8.
+8_persistent.cu, where it may also have "SPLIT": so many blocks share the channels of a tile. `itemsize` is 2 for
+rung 8, 4 for rung 9, whose weights are pairs of halves: the bytes of floats, and 1 in int8.
 The estimate counts what a multiprocessor multiplies, reads and stores. It orders candidates, and is not to be believed
 as a time.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import cuda
 from ...cuda import checks
@@ -27,7 +27,7 @@ WIDTHS = (32, 64, 80, 96, 128, 160, 192, 240, 256)  # outputs of a wgmma in incl
 WIDTHS_OF_HALVES = (32, 64, 80, 96, 128, 160)  # of include/wgmma_halves.h
 NAMES = ("BM", "BN", "TEAMS", "STAGES", "KEEP")
 SPLIT = "SPLIT"  # a tile may have it
-SPLITS = (2, 4)
+SPLITS = (2,)
 MOST_STAGES = 8
 MOST_KEPT = 2048  # channels of weights that stay: an mbarrier for each slice of them
 SLICE = 128  # bytes of a slice's row: 64 channels, 32 floats or pairs of halves, 128 int8
@@ -36,15 +36,23 @@ BARRIERS = 1024  # bytes for the mbarriers
 # Where sums leave less of a thread's registers, the assembler spills: 192×192 in fp16 has 96 sums of 152 registers.
 SUMS, OTHERS = 0.62, 72  # the most of them, for fp16; so many registers besides, for pairs of halves
 
-# Of a multiprocessor, per cycle. Products: H100's data sheet. The others are fitted to times on an H200, so that the
-# first candidate is near the fastest.
-READ_BYTES, STORED_BYTES = 32, 24
-START_CYCLES = 2500  # until the first slice is there
-KEPT_CYCLES = {1: 420, 2: 420, 4: 800}  # more of them until the weights that stay are there, by bytes per element
-TILE_CYCLES = 240  # of each tile, beside its products: waits at mbarriers, addresses
+SENT_CYCLES = 300  # until the sums of a block of a cluster have come, beside their bytes
 REQUANTIZED = 16  # int8 outputs
-SENT_CYCLES = 700  # from the first sum that a block of a cluster sends to the last one that comes
-SPLIT_CYCLES = 190  # of 32 floats of each row, from the slice's arrival to its first product
+HALVES_CYCLES = 190  # of 32 floats of each row, from the slice's arrival to its first product
+
+
+class Fitted(NamedTuple):
+    """What times on an H200 say of a multiprocessor, so that the first candidate is near the fastest."""
+
+    read_bytes: int  # per cycle, as stored_bytes
+    stored_bytes: int
+    start: int  # cycles until the first slice is there
+    kept: int  # more of them until the weights that stay are there
+    tile: int  # cycles of each tile, beside its products: waits at mbarriers, addresses
+
+
+# by bytes per element; products are as in H100's data sheet
+FITTED = {1: Fitted(32, 24, 2500, 420, 240), 2: Fitted(24, 32, 3500, 800, 60), 4: Fitted(32, 24, 2500, 800, 240)}
 
 
 @dataclass(frozen=True)
@@ -125,26 +133,26 @@ def _registers(consumers: int) -> int:
 
 def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2) -> float:
     """An estimate of the time of the block with most tiles, for the order of candidates. pooled: as of size."""
-    split = tile.get(SPLIT, 1)
+    split, fitted = tile.get(SPLIT, 1), FITTED[itemsize]
     bm, bn, steps = tile["BM"], tile["BN"], checks.blocks(c, 32 if itemsize == 1 else 16) // split
     row = steps * 16 * max(itemsize, 2)  # bytes
     # a wgmma of 64×BN×16, in int8 of ×32, takes BN / 2 cycles, and reads 64 + BN rows of 32 bytes, 128 a cycle, from
     # shared memory
     multiply = bm // 64 * steps * max(bn / 2, bn / 4 + 16)
     if itemsize == 4:  # three of them, pixels in registers; every two steps a warpgroup splits floats and adds sums
-        multiply = steps * max(bm // 64 * 3 * bn / 2, 3 * bn / 2 + (SPLIT_CYCLES + bn / 2) / 2)
-    read = row * (bm + (0 if tile["KEEP"] else bn)) / READ_BYTES
+        multiply = steps * max(bm // 64 * 3 * bn / 2, 3 * bn / 2 + (HALVES_CYCLES + bn / 2) / 2)
+    read = row * (bm + (0 if tile["KEEP"] else bn)) / fitted.read_bytes
     # of a pool a warp's shuffles, about 3/4 of one per sum and 32 lanes
-    store = bm * bn / 64 if pooled else bm * bn * (itemsize / STORED_BYTES if itemsize > 1 else 1 / REQUANTIZED)
-    start: float = START_CYCLES
+    store = bm * bn / 64 if pooled else bm * bn * (itemsize / fitted.stored_bytes if itemsize > 1 else 1 / REQUANTIZED)
+    start: float = fitted.start
     if tile["KEEP"]:
-        start += KEPT_CYCLES[itemsize] + row * bn / READ_BYTES
+        start += fitted.kept + row * bn / fitted.read_bytes
     if split > 1:  # each sends its sums, waits, and stores a part
-        store = SENT_CYCLES + bm * bn * 4 / READ_BYTES + store / split
+        store = SENT_CYCLES + bm * bn * 4 / fitted.read_bytes + store / split
     most = size(tile, p, c, o, pooled, itemsize).most
     if tile["TEAMS"] == 1:
-        return start + most * (max(multiply, read) + store + TILE_CYCLES)
-    return start + most * (max(multiply, read, store) + TILE_CYCLES) + min(multiply, store)
+        return start + most * (max(multiply, read) + store + fitted.tile)
+    return start + most * (max(multiply, read, store) + fitted.tile) + min(multiply, store)
 
 
 def candidates(
