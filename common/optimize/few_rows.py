@@ -16,7 +16,7 @@ from .generate import architecture, ceil_div
 
 KERNEL = "few_rows"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
-MOST_ROWS = 64  # images; for more, a tiled matrix product is faster
+MOST_ROWS = {1: 256, 2: 64}  # images, by bytes of a number; for more, a tiled matrix product is faster
 MOST_WARPS = 10  # of a thread block, which share the products of a sum
 PIECE = 64  # bytes of a row that a warp takes at a time
 HALVES = ("-Dnumber_t=__half", "-Dbias_t=__half", "-Dresult_t=__half")
@@ -25,8 +25,8 @@ HALVES = ("-Dnumber_t=__half", "-Dbias_t=__half", "-Dresult_t=__half")
 def problem(n: int, columns: int, outputs: int, itemsize: int) -> str | None:
     """Why the kernel cannot take x (n, columns) and weight (outputs, columns), in words; None if it can."""
     row = columns * itemsize
-    if n > MOST_ROWS:
-        return f"x must have at most {MOST_ROWS} rows, got {n}"
+    if n > (most := MOST_ROWS[itemsize]):
+        return f"x must have at most {most} rows, got {n}"
     if row % vectors.WIDEST:
         return f"rows of x and weight must be multiples of {vectors.WIDEST} bytes, got {columns} columns"
     if shared(n, row, outputs) > cuda.shared_memory():

@@ -292,7 +292,7 @@ MOST_ROWS = 4  # images of a kernel without tensor cores; for more, in float32, 
 
 def most_rows(dtype: Any) -> int:
     """The most images that few_rows takes in a dtype."""
-    return on_tensor_cores.MOST_ROWS if np.dtype(dtype) == np.float16 else MOST_ROWS
+    return on_tensor_cores.MOST_ROWS[2] if np.dtype(dtype) == np.float16 else MOST_ROWS
 
 
 @cuda.operator

@@ -147,8 +147,8 @@ def few_rows_int8(
     out = cuda.empty((n, o), np.float32) if out is None else out
     checks.array("out", out, (n, o), dtypes=arguments.FLOAT32)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier)
-    if n > few_rows.MOST_ROWS:
-        raise ValueError(f"x must have at most {few_rows.MOST_ROWS} rows, got {n}; kernels.linear_int8 takes more")
+    if n > (most := few_rows.MOST_ROWS[1]):
+        raise ValueError(f"x must have at most {most} rows, got {n}; kernels.linear_int8 takes more")
     few_rows.launch(x, weight, end.bias, end.multiplier, out, programmatic)
     return out
 

@@ -297,6 +297,7 @@ class IntegerKernelBackend(KernelBackend):
         if plain and layer.groups == 1:
             return self.run("pointwise_int8", x, *call.args, **end, small=step.output in self.small)
         if layer.groups == layer.in_channels == layer.out_channels:
+            end["small"] = step.output in self.small
             return self.run("depthwise_int8", x, *call.args, **window, input_zero_point=zero, **end)
         return self.run("conv2d_int8", x, *call.args, **window, groups=layer.groups, input_zero_point=zero, **end)
 

@@ -14,10 +14,28 @@ ladder = Ladder(
     {
         "naive": Rung({}, arguments.DTYPE, ("NHWC",)),
         "dp4a": Rung({"STRIDE": 1, "ROWS": 4}, arguments.DTYPE, ("NHWC",)),
+        "strips": Rung(
+            {
+                "STRIDE": 1,
+                "WIDTH": 7,
+                "CHANNELS": 960,
+                "PADDING": 2,
+                "PAD_LEFT": 1,
+                "COLUMNS": 7,
+                "ROWS": 7,
+                "THREADS": 64,
+            },
+            arguments.DTYPE,
+            ("NHWC",),
+        ),
     },
 )
 
 THREADS = 128  # per block
+COLUMNS = {1: 8, 2: 4}  # the most of a strip, by stride
+ROWS = (7, 4, 2, 1)  # of a strip
+H200 = 132  # multiprocessors, for which the simulator chooses
+FILLED = 256  # threads of a multiprocessor that "strips" needs to be faster
 
 
 @cuda.operator
@@ -35,13 +53,15 @@ def depthwise_int8(
     bounds: tuple[int, int] = (LOW, HIGH),
     out: Any = None,
     variant: str | None = None,
+    small: bool = False,
 ) -> Any:
     """out = clamp(round(acc · multiplier) + zero_point), acc the depthwise convolution of x + bias, in int8.
 
     x: (N, C, H, W), NHWC, padded with input_zero_point; weight: (C, 1, kH, kW); out: (N, C, oH, oW), NHWC: int8. bias:
     (C,) int32, the zero point of x folded in (int8.fold_zero_point), or None. multiplier: (C,) float32. stride,
     padding, dilation: as of depthwise. zero_point, bounds (low, high): of out. Source: int8.py.
-    The rung dp4a takes 3×3 filters of stride 1 or 2 without dilation, and channels in multiples of 4.
+    The rungs dp4a and strips take 3×3 filters of stride 1 or 2 without dilation, and channels in multiples of 4. small:
+    whether int8.small_sums holds, with which "strips" needs fewer instructions.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
@@ -56,22 +76,42 @@ def depthwise_int8(
 
     fits = kernel == (3, 3) and apart == (1, 1) and steps in ((1, 1), (2, 2))
     fits = fits and vectors.vector_width(x, weight, out, row=c) >= 4 and end.piece(out, c) >= 4
-    if variant == "dp4a" and not fits:
+    if variant in ("dp4a", "strips") and not fits:
         raise ValueError(
-            "depthwise_int8: variant 'dp4a' takes 3×3 filters of stride 1 or 2 and rows of whole words of 4 channels,"
+            f"depthwise_int8: variant {variant!r} takes 3×3 filters of stride 1 or 2 and rows of whole words of 4 channels,"
             f" got {kernel[0]}×{kernel[1]}, stride {steps}, dilation {apart}, {c} channels"
         )
-    chosen = ladder.choose(variant, x.dtype, "NHWC", best=["dp4a" if fits else "naive"])
-    if chosen == "dp4a":
-        tile = ladder.tile(chosen) | {"STRIDE": steps[0]}
+    columns = min(ow, COLUMNS.get(steps[0], 1))
+    rows = _rows(n * checks.blocks(ow, columns) * (c // 4), oh)
+    whole = steps == (1, 1) and columns == ow and rows > 0  # strips as wide as the image, and enough of them
+    best = ["strips" if whole else "dp4a"] if fits else ["naive"]
+    chosen, block = ladder.choose(variant, x.dtype, "NHWC", best=best), THREADS
+    tile = ladder.tile(chosen)
+    if chosen == "strips":
+        full = end.bounds == (LOW, HIGH)
+        tile |= {"STRIDE": steps[0], "WIDTH": w, "CHANNELS": c, "PADDING": sum(pads[1]), "PAD_LEFT": pads[1][0]}
+        tile |= {"COLUMNS": columns, "ROWS": rows or 1, "SMALL_SUMS": int(small and full)}
+        strips = n * checks.blocks(oh, tile["ROWS"]) * checks.blocks(ow, columns)
+        block, threads = tile["THREADS"], strips * (c // 4)
+    elif chosen == "dp4a":
+        tile |= {"STRIDE": steps[0]}
         columns = 2 if steps[0] == 1 else 1
         threads = n * checks.blocks(oh, tile["ROWS"]) * checks.blocks(ow, columns) * (c // 4)
     else:
-        tile, threads = {}, n * c * oh * ow
+        threads = n * c * oh * ow
     stored = [
         array if array is None else layout.as_stored(array) for array in (x, weight, end.bias, end.multiplier, out)
     ]
     sizes = (n, c, h, w, oh, ow, *kernel, *steps, pads[0][0], pads[1][0], *apart)
     kernel_of = ladder.kernel(chosen, x.dtype, **tile)
-    kernel_of((checks.blocks(threads, THREADS),), (THREADS,), (*stored, *sizes, zero, *end.numbers[:3]))
+    kernel_of((checks.blocks(threads, block),), (block,), (*stored, *sizes, zero, *end.numbers[:3]))
     return out
+
+
+def _rows(strips: int, height: int) -> int:
+    """Rows of a strip: the most of ROWS with which each multiprocessor has enough threads; 0: no number gives enough.
+
+    strips: threads, if one goes down the image.
+    """
+    enough = FILLED * (cuda.multiprocessors() if cuda.backend() == "gpu" else H200)
+    return next((rows for rows in ROWS if strips * checks.blocks(height, rows) >= enough), 0)
