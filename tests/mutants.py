@@ -229,8 +229,38 @@ MUTANTS = [
     ),
     Mutant(
         "int8-persistent-begin", f"{KERNELS}/pointwise_int8/5_persistent.cu",
-        "acc[j][3] = begin<SMALL_SUMS>(two.y)", "acc[j][3] = begin<SMALL_SUMS>(two.x)",
+        "acc[j][3] = begin<SMALL_SUMS && !ONE_STEP>(two.y)", "acc[j][3] = begin<SMALL_SUMS && !ONE_STEP>(two.x)",
         "sums of odd outputs begin with their neighbour's bias", f"{INT8_PERSISTENT} -k model",
+    ),
+    Mutant(
+        "int8-persistent-offsets", f"{KERNELS}/pointwise_int8/5_persistent.cu", "multiplier + O + o", "multiplier + o",
+        "the multipliers serve as offsets", f"{INT8_PERSISTENT} -k fma",
+    ),
+    Mutant(
+        "int8-head-offsets", "common/optimize/head_int8.cu", "__ldg(multiplier + O + o)", "__ldg(multiplier + O)",
+        "every channel has the first one's offset", "tests/optimize/test_head_int8.py -k fma",
+    ),
+    Mutant(
+        "strips-rows", f"{KERNELS}/depthwise_int8/3_strips.cu", "rows[(row * STRIDE + kh) % 3]", "rows[(row + kh) % 3]",
+        "at stride 2 a row of y reads the rows of the one before", f"{INT8_WINDOWS} -k strips",
+    ),
+    Mutant(
+        "strips-padding", f"{KERNELS}/depthwise_int8/3_strips.cu", "(row + (left + k) * CHANNELS)) : zero;",
+        "(row + (left + k) * CHANNELS)) : 0;", "the padding is 0, not the zero point", f"{INT8_WINDOWS} -k strips",
+    ),
+    Mutant(
+        "split-bias", f"{KERNELS}/pointwise/8_persistent.cu", "rank ? nullptr : bias", "bias",
+        "every block of a cluster adds the bias", "tests/kernels/test_kernels_pointwise_persistent.py -k share",
+    ),
+    Mutant(
+        "split-channels", f"{KERNELS}/pointwise/8_persistent.cu", "bulk_copy_tile(xs, x, first + slice * 64",
+        "bulk_copy_tile(xs, x, slice * 64", "every block multiplies the first part of the channels",
+        "tests/kernels/test_kernels_pointwise_persistent.py -k share",
+    ),
+    Mutant(
+        "begin-sums-second-row", f"{KERNELS}/include/epilogue.h", "(size_t)(p + i * 8) * O + o + j * 8)",
+        "(size_t)p * O + o + j * 8)", "a lane's second row gets the first one's residual",
+        "tests/kernels/test_kernels_pointwise_persistent.py -k tails",
     ),
     Mutant(
         "few-rows-images", "common/optimize/few_rows.cu", "|| o >= O || n >= N) continue;", "|| o >= O) continue;",

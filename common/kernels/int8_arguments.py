@@ -92,12 +92,15 @@ class Epilogue:
     residual_scales: Any
     residual_offset: int = 0
     residual_first: bool = False
+    one_step: Any = None
 
     def __post_init__(self) -> None:
         depth(self.products)
         if self.bias is not None:
             checks.array("bias", self.bias, (self.channels,), dtypes=INT32)
         checks.array("multiplier", self.multiplier, (self.channels,), dtypes=FLOAT32)
+        if self.one_step is not None:
+            checks.array("one_step", self.one_step, (3, self.channels), dtypes=INT32)
         self.zero_point = int8_number("zero_point", self.zero_point)
         self.bounds = clamp(self.bounds)
         self.residual_offset = offset("residual_offset", self.residual_offset)
@@ -111,6 +114,15 @@ class Epilogue:
     def numbers(self) -> tuple[Any, ...]:
         """zero_point, low, high, scale_a, scale_b, shift, offset: the kernels' last arguments."""
         return self.zero_point, *self.bounds, *self.residual_scales, self.residual_offset
+
+    @property
+    def in_one_step(self) -> bool:
+        """Whether a kernel that can may requantize by one_step: it clamps to all codes, before a residual is added."""
+        return self.one_step is not None and (self.residual is not None or self.bounds == (LOW, HIGH))
+
+    def constants(self, in_one_step: bool) -> tuple[Any, Any]:
+        """(bias, multiplier) as the kernels take them; in_one_step: of one_step, offsets behind the multipliers."""
+        return (self.one_step[0], self.one_step[1:].view(np.float32)) if in_one_step else (self.bias, self.multiplier)
 
     @property
     def switches(self) -> dict[str, int]:

@@ -216,11 +216,12 @@ class IntegerHead(OfRules):
     def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         assert isinstance(step, Int8HeadStep)
         conv, pool = (run.calls[step.parts[name].output] for name in ("conv", "pool"))
-        small = step.parts["conv"].output in run.small
+        shorter = run.shorter(step.parts["conv"])
+        small = shorter.pop("small")
         return run.fused(
             pointwise_pool_int8, arrays.x, _with_end(conv, conv.named["bounds"], small), pool.args[0],
             pool_zero_point=pool.named["zero_point"], code_zero_point=pool.named["input_zero_point"], out=arrays.out,
-            tile=step.tile,
+            tile=step.tile, **shorter,
         )  # fmt: skip
 
 

@@ -18,10 +18,15 @@
 // Costs   columns of no pixel: 49 pixels take 56.
 #include "epilogue_int8.h"
 #include "grid.h"
+#include "one_step.h"
 #include "unit.h"
 
 #ifndef SMALL_SUMS
 #define SMALL_SUMS 0  // see requantize.h
+#endif
+
+#ifndef ONE_STEP
+#define ONE_STEP 0  // whether bias and multiplier are those of one_step.h: multiplier [2][O], offsets behind multipliers
 #endif
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -58,12 +63,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 1 : 256 / 
 
     fetch<CHANNELS>(weights, weight + slice * CHANNELS * C, O - slice * CHANNELS);
     int begins[M][4];  // as mma takes them: rows g, g, g + 8, g + 8
-    float scale[M][2];
+    float scale[M][2], shift[M][2];
 #pragma unroll
     for (int i = 0; i < 2 * M; ++i) {
         const int o = slice * CHANNELS + (warp_c * M + i / 2) * 16 + i % 2 * 8 + g;
         scale[i / 2][i % 2] = o < O ? __ldg(multiplier + o) : 0.0f;
-        const int b = begin<SMALL_SUMS>(o < O && bias ? __ldg(bias + o) : 0);
+        if (ONE_STEP) shift[i / 2][i % 2] = o < O ? __ldg(multiplier + O + o) : 0.0f;
+        const int b = begin<SMALL_SUMS && !ONE_STEP>(o < O && bias ? __ldg(bias + o) : 0);
         begins[i / 2][i % 2 * 2] = b, begins[i / 2][i % 2 * 2 + 1] = b;
     }
     // which of four codes are of pixels: two of a tile of 8, two of the next
@@ -128,14 +134,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 1 : 256 / 
         for (int i = 0; i < 4; ++i) {
             sum[i] = 0;
             if (i >= 2 * M) continue;
-            const float s = scale[i / 2][i % 2];
+            const float s = scale[i / 2][i % 2], r = ONE_STEP ? shift[i / 2][i % 2] : 0.0f;
 #pragma unroll
             for (int j = 0; j < PAIRS; ++j) {
                 const int(&d)[4] = acc[i / 2][2 * j];
                 const int(&next)[4] = acc[i / 2][2 * j + 1 < PER ? 2 * j + 1 : 2 * j];
                 const int four[4] = {d[i % 2 * 2], d[i % 2 * 2 + 1], next[i % 2 * 2], next[i % 2 * 2 + 1]};
-                const int codes = (int)requantize_four<SMALL_SUMS>(four, s, s, s, s, zero_point, low, high);
-                sum[i] = __dp4a(codes, counted[j], sum[i]);
+                const unsigned codes = ONE_STEP ? codes_of_four(four, make_float4(s, s, s, s), make_float4(r, r, r, r))
+                                                : requantize_four<SMALL_SUMS>(four, s, s, s, s, zero_point, low, high);
+                sum[i] = __dp4a((int)codes, counted[j], sum[i]);
             }
             sum[i] += __shfl_xor_sync(0xffffffff, sum[i], 1);
             sum[i] += __shfl_xor_sync(0xffffffff, sum[i], 2);

@@ -86,12 +86,14 @@ def pointwise_pool_int8(
     out: Any = None,
     tile: Int8HeadTile | None = None,
     programmatic: bool = False,
+    one_step: Any = None,
 ) -> Any:
     """out = kernels.global_avg_pool_int8(kernels.pointwise_int8(x, …)), bit for bit, as one kernel. Requires sm_80.
 
     x: (N, C, H, W) int8, NHWC; C a multiple of 8. convolution: 1×1, (O, C, 1, 1). pool_multiplier: scale of its output
     / scale of out; pool_zero_point: of out, (N, O, 1, 1) int8; code_zero_point: of the codes in the mean, by default
-    that of the convolution. tile: default: head_tile. programmatic: as in inverted_residual.
+    that of the convolution. tile: default: head_tile. programmatic: as in inverted_residual. one_step: as of
+    kernels.pointwise_int8, for the convolution.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, or if no tile fits.
     """
@@ -100,7 +102,7 @@ def pointwise_pool_int8(
     o = weight.shape[0]
     end = arguments.Epilogue(
         o, c, convolution.bias, convolution.multiplier, convolution.zero_point, convolution.bounds, (n, o, h, w), None,
-        None,
+        None, one_step=one_step,
     )  # fmt: skip
     factor = arguments.scale("pool_multiplier", pool_multiplier) / np.float32(h * w)
     zero = arguments.int8_number("pool_zero_point", pool_zero_point)
@@ -113,20 +115,22 @@ def pointwise_pool_int8(
     if any(vectors.address(a) % vectors.WIDEST for a in (x, weight)):
         raise ValueError(f"{KERNEL}: x and weight must begin at multiples of {vectors.WIDEST} bytes")
     small = int(convolution.small and tuple(convolution.bounds) == (LOW, HIGH))
-    build = functools.partial(_compiled, head_options(tile, h * w, c, o, small), cuda.backend())
+    build = functools.partial(_compiled, head_options(tile, h * w, c, o, small, end.in_one_step), cuda.backend())
     kernel = prepared(f"{KERNEL}/{tile.channels}_channels", build, programmatic)
     shared = tile.shared(h * w, c)
     cuda.allow_shared(kernel, shared)
-    arrays = (layouts.as_stored(x), layouts.as_stored(weight), end.bias, end.multiplier, layouts.as_stored(out))
+    arrays = (layouts.as_stored(x), layouts.as_stored(weight), *end.constants(end.in_one_step), layouts.as_stored(out))
     numbers = (n, *end.numbers[:3], -h * w * of_codes, factor, zero)
     grid, threads = tile.slices(o) * min(tile.beside, n), 32 * tile.warps_c * tile.warps_p
     kernel((grid,), (threads,), (*arrays, *numbers), shared_mem=shared)
     return out
 
 
-def head_options(tile: Int8HeadTile, pixels: int, c: int, o: int, small_sums: int = 0) -> tuple[str, ...]:
+def head_options(
+    tile: Int8HeadTile, pixels: int, c: int, o: int, small_sums: int = 0, one_step: bool = False
+) -> tuple[str, ...]:
     """The compiler's options for a tile of head_int8.cu and a convolution of c > o channels."""
-    sizes = asdict(tile) | {"pixels": pixels, "c": c, "o": o, "small_sums": small_sums}
+    sizes = asdict(tile) | {"pixels": pixels, "c": c, "o": o, "small_sums": small_sums, "one_step": int(one_step)}
     del sizes["beside"]
     return (*header_options(), *(f"-D{name.upper()}={value}" for name, value in sizes.items()))
 

@@ -17,6 +17,7 @@ import numpy as np
 from .. import cuda, kernels, topology, weights
 from ..cuda import layout as layouts
 from ..kernels import int8
+from ..kernels.one_step import one_step
 from ..network import registry
 from ..network.backends import composition
 from ..network.kernels import KernelBackend
@@ -295,11 +296,21 @@ class IntegerKernelBackend(KernelBackend):
         zero = call.named["input_zero_point"]
         plain = (layer.kernel_size, layer.stride, layer.padding) == ((1, 1), (1, 1), ((0, 0), (0, 0)))
         if plain and layer.groups == 1:
-            return self.run("pointwise_int8", x, *call.args, **end, small=step.output in self.small)
+            end |= self.shorter(step)
+            return self.run("pointwise_int8", x, *call.args, **end)
         if layer.groups == layer.in_channels == layer.out_channels:
-            end["small"] = step.output in self.small
+            end |= self.shorter(step)
             return self.run("depthwise_int8", x, *call.args, **window, input_zero_point=zero, **end)
         return self.run("conv2d_int8", x, *call.args, **window, groups=layer.groups, input_zero_point=zero, **end)
+
+    def shorter(self, step: Step) -> dict[str, Any]:
+        """What lets a convolution's kernel requantize in fewer instructions: its arguments small and one_step."""
+        made = None
+        if self.target.optimize is not None:
+            weight, bias, multiplier = map(cuda.asnumpy, self.calls[step.output].args)
+            made, exact = one_step(weight, bias, multiplier, self.calls[step.output].named["zero_point"])
+            made = cuda.asarray(made) if exact.all() else None
+        return {"small": step.output in self.small, "one_step": made}
 
     def residual_of(self, conv: Step, add: Step, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a convolution's kernel for the addition to its output. arrays: by name.

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from int8_checks import constants, drawn, nhwc, poisoned, same
+from int8_checks import constants, drawn, in_one_step, nhwc, poisoned, same
 from kernel_checks import every_rung
 from tiers import only_all
 
 from common import cuda, kernels
+from common.cuda import layout as layouts
 from common.kernels import int8
 
 # N, C, H, W, O, kernel, stride, padding, dilation; the second: MobileNetV2's stem; K of 27, 32, 96 and more
@@ -75,6 +76,39 @@ def test_depthwise_is_the_model(rng, shape, variant):
         bounds=(zero_point, 101), out=out, variant=variant,
     )  # fmt: skip
     same(out, want)
+
+
+STRIPS = [
+    (2, 8, 7, 7, 1, 1), (3, 12, 5, 6, 1, 1), (1, 4, 9, 30, 1, 1), (2, 8, 7, 9, 2, 1), (1, 8, 8, 8, 2, ((0, 1), (0, 1))),
+    (1, 4, 2, 19, 1, ((0, 2), (1, 0))), *only_all([(2, 960, 7, 7, 1, 1), (1, 144, 56, 56, 1, 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", STRIPS, ids=str)
+def test_strips_requantize_in_three_ways(rng, shape):
+    """Strips as wide as the image and several in a row; of any sums, of small ones, and by one fma."""
+    n, c, h, w, stride, padding = shape
+    x, weight = drawn(rng, n, c, h, w), drawn(rng, c, 1, 3, 3)
+    zero_point, bias, multiplier = constants(rng, weight)
+    bias = int8.fold_zero_point(weight, bias, -9)
+    multiplier, made = in_one_step(weight, bias, multiplier, zero_point)
+    assert int8.small_sums(weight, bias, multiplier)
+    where = {"stride": stride, "padding": padding, "input_zero_point": -9, "zero_point": zero_point}
+    want = int8.conv2d(x, weight, bias, multiplier, groups=c, **where)
+    for more in ({}, {"small": True}, {"one_step": cuda.asarray(made)}):
+        out = poisoned(*want.shape)
+        there = map(cuda.asarray, (weight, bias, multiplier))
+        kernels.depthwise_int8(nhwc(x), *there, **where, **more, out=out, variant="strips")
+        same(out, want)
+
+
+def test_narrow_images_of_many_channels_are_computed_by_strips(rng):
+    """Where enough threads have a strip each; else two columns per thread, which are more threads."""
+    for n, side, rung in ((256, 7, "strips"), (1, 7, "dp4a"), (256, 14, "dp4a")):
+        x, weight = layouts.empty((n, 960, side, side), np.dtype(np.int8), "NHWC"), cuda.empty((960, 1, 3, 3), np.int8)
+        with kernels.recorded() as launches:
+            kernels.depthwise_int8(x, weight, None, cuda.full(960, 1.0), 1, 1)
+        assert [one.name for one in launches] == [f"depthwise_int8/{rung}"]
 
 
 @pytest.mark.parametrize("operator", ["conv2d_int8", "depthwise_int8"])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from int8_checks import constants, drawn, nhwc, poisoned, same
+from int8_checks import constants, drawn, in_one_step, nhwc, poisoned, same
 from tiers import long
 
 from common import cuda, kernels
@@ -58,6 +58,33 @@ def test_it_is_the_model(sizes, tile, small):
         more = {"residual_scales": scales, "bounds": bounds}
         want = int8.conv2d(x, weight, bias, multiplier, zero_point=zero, residual=residual, **more)
         same(run(x, weight, bias, multiplier, **given, residual=nhwc(residual), **more), want)
+
+
+@pytest.mark.parametrize(("sizes", "tile"), CASES[:3], ids=str)
+def test_codes_by_one_fma(sizes, tile):
+    rng, x, weight, zero, bias, multiplier = drawn_case(sizes)
+    multiplier, made = in_one_step(weight, bias, multiplier, zero)
+    given = {"tile": tile, "zero_point": zero, "one_step": cuda.asarray(made)}
+    want = int8.conv2d(x, weight, bias, multiplier, zero_point=zero)
+    same(run(x, weight, bias, multiplier, **given), want)
+    more = {"bounds": (zero, 90)}  # clamped to fewer codes than a byte has: not by one fma
+    same(
+        run(x, weight, bias, multiplier, **given, **more),
+        int8.conv2d(x, weight, bias, multiplier, zero_point=zero, **more),
+    )
+    residual, scales = drawn(rng, *want.shape), int8.residual_scales((0.9, zero), (1.1, 6), (1.3, -2))
+    for bounds in ((-128, 127), (-100, 90)):
+        more = {"residual_scales": scales, "bounds": bounds}
+        want = int8.conv2d(x, weight, bias, multiplier, zero_point=zero, residual=residual, **more)
+        same(run(x, weight, bias, multiplier, **given, residual=nhwc(residual), **more), want)
+
+
+def test_parameters_of_one_fma_are_checked():
+    _, x, weight, zero, bias, multiplier = drawn_case(CASES[0][0])
+    with pytest.raises(ValueError, match=r"one_step must have shape \(3, 32\)"):
+        run(x, weight, bias, multiplier, zero_point=zero, one_step=cuda.asarray(np.zeros((2, 32), np.int32)))
+    with pytest.raises(TypeError, match="one_step must be int32, got float32"):
+        run(x, weight, bias, multiplier, zero_point=zero, one_step=cuda.asarray(np.zeros((3, 32), np.float32)))
 
 
 def test_bounds_and_no_bias():

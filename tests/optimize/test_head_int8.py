@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from int8_checks import constants, drawn, nhwc, poisoned, same, there_of
+from int8_checks import constants, drawn, in_one_step, nhwc, poisoned, same, there_of
 from tiers import long
 
 from common import cuda
@@ -53,6 +53,18 @@ def test_it_is_the_convolution_and_the_mean(rng, shape, tile):
     same(pointwise_pool_int8(nhwc(x), small, 2.5, pool_zero_point=9, tile=tile), wanted(x, whole))
 
 
+@pytest.mark.parametrize(("shape", "tile"), CASES[:3])
+def test_codes_by_one_fma(rng, shape, tile):
+    x, part = drawn_case(rng, shape)
+    weight, bias = part.weight.copy(), part.bias.copy()
+    multiplier, made = in_one_step(weight, bias, part.multiplier, part.zero_point)
+    part = Int8Convolution(weight, bias, multiplier, part.zero_point)
+    given = {"pool_zero_point": 9, "tile": tile, "one_step": cuda.asarray(made)}
+    same(pointwise_pool_int8(nhwc(x), there_of(part), 2.5, **given), wanted(x, part))
+    clamped = replace(part, bounds=(-60, 101))  # to fewer codes than a byte has: not by one fma
+    same(pointwise_pool_int8(nhwc(x), there_of(clamped), 2.5, **given), wanted(x, clamped))
+
+
 def test_the_mean_may_read_codes_of_another_zero_point(rng):
     x, part = drawn_case(rng, CASES[2][0])
     codes = int8.conv2d(x, part.weight, part.bias, part.multiplier, zero_point=part.zero_point, bounds=part.bounds)
@@ -97,8 +109,8 @@ def test_what_few_rows_are_not(rng):
     there = [cuda.asarray(one) for one in (drawn(rng, 2, 24), drawn(rng, 8, 24), bias, multiplier)]
     with pytest.raises(ValueError, match="rows of x and weight must be multiples of 16 bytes, got 24 columns"):
         few_rows_int8(*there)
-    many = [cuda.asarray(one) for one in (drawn(rng, 65, 32), drawn(rng, 8, 32))]
-    with pytest.raises(ValueError, match=r"x must have at most 64 rows, got 65; kernels\.linear_int8 takes more"):
+    many = [cuda.asarray(one) for one in (drawn(rng, 257, 32), drawn(rng, 8, 32))]
+    with pytest.raises(ValueError, match=r"x must have at most 256 rows, got 257; kernels\.linear_int8 takes more"):
         few_rows_int8(*many, *there[2:])
 
 

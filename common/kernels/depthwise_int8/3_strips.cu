@@ -11,15 +11,20 @@
 // Moves   x (ROWS + 2) / ROWS times down and (COLUMNS + 2) / COLUMNS times across, at stride 1; y once; weights per thread.
 // Gains   a pixel is loaded once for all the columns of a strip: rung 2 loads four pixels for two columns. If a strip is as wide
 //         as the image, no pixel needs a look at where the image ends. Sizes are compiled in, so that addresses are constants
-//         beside a base. SMALL_SUMS: see requantize.h.
+//         beside a base. SMALL_SUMS: see requantize.h; ONE_STEP: one_step.h.
 // Costs   fewer threads of more registers, which a small batch lacks; a compilation per size of image.
+#include "one_step.h"
 #include "requantize.h"
 #include "taps.h"
 
 #ifndef SMALL_SUMS
 #define SMALL_SUMS 0
 #endif
+#ifndef ONE_STEP
+#define ONE_STEP 0  // whether bias and multiplier are those of one_step.h: multiplier [2][C], offsets behind multipliers
+#endif
 constexpr int PER = STRIDE == 1 ? 2 : 1;  // columns of y of a word
+constexpr int SMALL = ONE_STEP ? 0 : SMALL_SUMS;
 constexpr int WORDS = (COLUMNS + PER - 1) / PER, PIXELS = 2 * WORDS + 2;
 constexpr int OUT_WIDTH = (WIDTH + PADDING - 3) / STRIDE + 1, STRIPS = (OUT_WIDTH - 1) / COLUMNS + 1;  // PADDING: left and right
 
@@ -58,10 +63,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise_int8(
     for (int k = 0; k < 9; ++k) packed[k] = __ldg((const unsigned*)(weight + c * 9) + k);
     filters(w, packed);
     const int4 b = bias ? __ldg((const int4*)(bias + c)) : make_int4(0, 0, 0, 0);
-    const float4 m = __ldg((const float4*)(multiplier + c));
+    const float4 m = __ldg((const float4*)(multiplier + c)), shift = ONE_STEP ? __ldg((const float4*)(multiplier + CHANNELS + c)) : m;
     // (here: or a compiler adds what they begin at to each of the sums when it is over)
-    const int start[4] = {here(begin<SMALL_SUMS>(b.x)), here(begin<SMALL_SUMS>(b.y)), here(begin<SMALL_SUMS>(b.z)),
-                          here(begin<SMALL_SUMS>(b.w))};
+    const int start[4] = {here(begin<SMALL>(b.x)), here(begin<SMALL>(b.y)), here(begin<SMALL>(b.z)), here(begin<SMALL>(b.w))};
     const unsigned zero = (input_zero_point & 255) * 0x01010101u;
 
     int ih = oh * STRIDE - pad_top;
@@ -89,7 +93,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise_int8(
                 for (int e = 0; e < 4; ++e)
                     sum[e] = __dp4a((int)rows[(row * STRIDE + kh) % 3][column / PER][e], (int)(w[e][kh] << 8 * (column % PER)), sum[e]);
             if (ow + column < OUT_WIDTH)
-                *(unsigned*)(to + column * CHANNELS) = requantize_four<SMALL_SUMS>(sum, m.x, m.y, m.z, m.w, zero_point, low, high);
+                *(unsigned*)(to + column * CHANNELS) =
+                    ONE_STEP ? codes_of_four(sum, m, shift) : requantize_four<SMALL>(sum, m.x, m.y, m.z, m.w, zero_point, low, high);
         }
     }
 }

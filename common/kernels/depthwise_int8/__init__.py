@@ -54,6 +54,7 @@ def depthwise_int8(
     out: Any = None,
     variant: str | None = None,
     small: bool = False,
+    one_step: Any = None,
 ) -> Any:
     """out = clamp(round(acc · multiplier) + zero_point), acc the depthwise convolution of x + bias, in int8.
 
@@ -61,7 +62,8 @@ def depthwise_int8(
     (C,) int32, the zero point of x folded in (int8.fold_zero_point), or None. multiplier: (C,) float32. stride,
     padding, dilation: as of depthwise. zero_point, bounds (low, high): of out. Source: int8.py.
     The rungs dp4a and strips take 3×3 filters of stride 1 or 2 without dilation, and channels in multiples of 4. small:
-    whether int8.small_sums holds, with which "strips" needs fewer instructions.
+    whether int8.small_sums holds, with which "strips" needs fewer instructions; one_step: the (3, C) int32 of
+    one_step.one_step for these arguments, if every channel is exact, with which it needs fewer still.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option or
     variant is invalid.
     """
@@ -69,7 +71,9 @@ def depthwise_int8(
     checks.array("weight", weight, (c, 1, None, None), dtypes=arguments.INT8)
     steps, pads, apart, shape = checks.convolution(x.shape, weight.shape, stride, padding, dilation, c)
     oh, ow, kernel = *shape[2:], weight.shape[2:]
-    end = arguments.Epilogue(c, kernel[0] * kernel[1], bias, multiplier, zero_point, bounds, shape, None, None)
+    end = arguments.Epilogue(
+        c, kernel[0] * kernel[1], bias, multiplier, zero_point, bounds, shape, None, None, one_step=one_step
+    )
     zero = arguments.int8_number("input_zero_point", input_zero_point)
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier)
@@ -78,8 +82,8 @@ def depthwise_int8(
     fits = fits and vectors.vector_width(x, weight, out, row=c) >= 4 and end.piece(out, c) >= 4
     if variant in ("dp4a", "strips") and not fits:
         raise ValueError(
-            f"depthwise_int8: variant {variant!r} takes 3×3 filters of stride 1 or 2 and rows of whole words of 4 channels,"
-            f" got {kernel[0]}×{kernel[1]}, stride {steps}, dilation {apart}, {c} channels"
+            f"depthwise_int8: variant {variant!r} takes 3×3 filters of stride 1 or 2 and rows of whole words of 4"
+            f" channels, got {kernel[0]}×{kernel[1]}, stride {steps}, dilation {apart}, {c} channels"
         )
     columns = min(ow, COLUMNS.get(steps[0], 1))
     rows = _rows(n * checks.blocks(ow, columns) * (c // 4), oh)
@@ -91,6 +95,7 @@ def depthwise_int8(
         full = end.bounds == (LOW, HIGH)
         tile |= {"STRIDE": steps[0], "WIDTH": w, "CHANNELS": c, "PADDING": sum(pads[1]), "PAD_LEFT": pads[1][0]}
         tile |= {"COLUMNS": columns, "ROWS": rows or 1, "SMALL_SUMS": int(small and full)}
+        tile["ONE_STEP"] = int(end.in_one_step)
         strips = n * checks.blocks(oh, tile["ROWS"]) * checks.blocks(ow, columns)
         block, threads = tile["THREADS"], strips * (c // 4)
     elif chosen == "dp4a":
@@ -99,9 +104,8 @@ def depthwise_int8(
         threads = n * checks.blocks(oh, tile["ROWS"]) * checks.blocks(ow, columns) * (c // 4)
     else:
         threads = n * c * oh * ow
-    stored = [
-        array if array is None else layout.as_stored(array) for array in (x, weight, end.bias, end.multiplier, out)
-    ]
+    given = (x, weight, *end.constants(bool(tile.get("ONE_STEP"))), out)
+    stored = [array if array is None else layout.as_stored(array) for array in given]
     sizes = (n, c, h, w, oh, ow, *kernel, *steps, pads[0][0], pads[1][0], *apart)
     kernel_of = ladder.kernel(chosen, x.dtype, **tile)
     kernel_of((checks.blocks(threads, block),), (block,), (*stored, *sizes, zero, *end.numbers[:3]))

@@ -6,15 +6,19 @@
 //
 // Moves   as there, half the bytes.
 // Gains   a product runs by itself. mma_s8 holds up the scheduler that issued it for 6 cycles, on an H200; here its warps
-//         requantize, 4 to 8 instructions per output, while the other team's products run.
+//         requantize, 2 to 8 instructions per output, while the other team's products run.
 // Costs   a lane's two neighbouring outputs are 2 bytes. So lanes t and t ^ 1 exchange: one has 4 neighbours of pixel g
 //         then, the other of pixel g + 8. Rows go out through shared memory, where a residual is added.
 #include "bulk.h"
 #include "epilogue_int8.h"
+#include "one_step.h"
 #include "wgmma_bytes.h"
 
 #ifndef SMALL_SUMS
 #define SMALL_SUMS 0  // see requantize.h; 2: a sum with a residual is clamped to −128 … 127 as well
+#endif
+#ifndef ONE_STEP
+#define ONE_STEP 0  // whether bias and multiplier are those of one_step.h: multiplier [2][O], offsets behind multipliers
 #endif
 constexpr int TEAM = BM / 64, CONSUMERS = TEAMS * TEAM;  // warpgroups that share a tile; all that multiply
 constexpr int SLICES = (DEPTH + 3) / 4;                  // DEPTH: steps of 32 channels; a slice has four, the last one LAST
@@ -36,7 +40,8 @@ __device__ __forceinline__ void begin_sums(int (&acc)[BN / 8][4], const int* bia
     for (int j = 0; j < BN / 8; ++j) {
         const int o = o0 + j * 8 + threadIdx.x % 4 * 2;
         const int2 two = bias && o < O ? __ldg((const int2*)(bias + o)) : make_int2(0, 0);
-        acc[j][0] = acc[j][2] = begin<SMALL_SUMS>(two.x), acc[j][1] = acc[j][3] = begin<SMALL_SUMS>(two.y);
+        acc[j][0] = acc[j][2] = begin<SMALL_SUMS && !ONE_STEP>(two.x);
+        acc[j][1] = acc[j][3] = begin<SMALL_SUMS && !ONE_STEP>(two.y);
     }
 }
 
@@ -62,7 +67,12 @@ __device__ __forceinline__ void store_rows(const int (&acc)[BN / 8][4], signed c
             const int(&sums)[4] = acc[base / 8 + j];
             const int o = o0 + base + j * 8 + t * 2;
             const float2 scale = o < O ? __ldg((const float2*)(multiplier + o)) : make_float2(0, 0);
-            const unsigned mine = requantize_four<SMALL_SUMS>(sums, scale.x, scale.y, scale.x, scale.y, to.zero_point, low, high);
+            unsigned mine;
+            if (ONE_STEP) {
+                const float2 shift = o < O ? __ldg((const float2*)(multiplier + O + o)) : make_float2(0, 0);
+                mine = codes_of_four(sums, make_float4(scale.x, scale.y, scale.x, scale.y), make_float4(shift.x, shift.y, shift.x, shift.y));
+            } else
+                mine = requantize_four<SMALL_SUMS>(sums, scale.x, scale.y, scale.x, scale.y, to.zero_point, low, high);
             const unsigned other = __shfl_xor_sync(0xffffffffu, mine, 1);  // bytes 0, 1: of pixel g; 2, 3: of g + 8
             const unsigned four = t % 2 ? __byte_perm(mine, other, 0x3276) : __byte_perm(mine, other, 0x5410);
             *(unsigned*)at(part, g + t % 2 * 8, j * 8 + t / 2 * 4) = four;

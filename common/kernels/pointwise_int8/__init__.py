@@ -171,6 +171,7 @@ def pointwise_int8(
     variant: str | None = None,
     tile: Tile | None = None,
     small: bool = False,
+    one_step: Any = None,
 ) -> Any:
     """out = clamp(round(acc · multiplier) + zero_point), acc = weight · x + bias: a 1×1 convolution in int8.
 
@@ -181,7 +182,9 @@ def pointwise_int8(
     the product, requantized with zero_point and without bounds, and the residual, within bounds; residual_first: of the
     residual and the product, in this order, which the rounding of a float32 sum depends on. tile: for variant
     "persistent", one of pointwise.persistent.candidates with itemsize 1 instead of the first. small:
-    whether int8.small_sums holds, with which variant "persistent" needs fewer instructions. Source: int8.py.
+    whether int8.small_sums holds, with which variant "persistent" needs fewer instructions. one_step: the (3, O) int32
+    of one_step.one_step for these arguments, if every channel is exact: variant "persistent" then needs fewer still.
+    Source: int8.py.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout, option, variant
     or tile is invalid.
     """
@@ -190,7 +193,7 @@ def pointwise_int8(
     shape = (n, o, h, w)
     checked = arguments.Epilogue(
         o, c, bias, multiplier, zero_point, bounds, shape, residual, residual_scales, residual_offset,
-        residual_first,
+        residual_first, one_step,
     )  # fmt: skip
     out = arguments.output(out, shape, x)
     checks.apart(out, x=x, weight=weight, bias=bias, multiplier=multiplier, residual=residual)
@@ -254,6 +257,7 @@ def _launch(
     if variant == "persistent":
         tile |= chosen_tile or persistent.candidates(product.P, product.C, product.O, 1, itemsize=1)[0]
         tile["DEPTH"], full = checks.blocks(product.C, 32), end.bounds == (LOW, HIGH)
+        tile["ONE_STEP"] = int(end.in_one_step)
         tile["SMALL_SUMS"] = int(small and (full or end.residual is not None)) * (
             1 + (full and end.residual is not None)
         )
@@ -264,7 +268,7 @@ def _launch(
     launch = GEOMETRY[variant](tile, product)
     kernel = ladder.kernel(variant, x.dtype, **tile, **end.switches)
     cuda.allow_shared(kernel, launch.shared)
-    arrays = (x, weight, end.bias, end.multiplier, end.residual, out)
+    arrays = (x, weight, *end.constants(bool(tile.get("ONE_STEP"))), end.residual, out)
     stored = (array if array is None else layout.as_stored(array) for array in arrays)
     args = (*stored, *sizes, *end.numbers)
     if variant == "persistent":
