@@ -1,5 +1,7 @@
 """conv2d_int8 and depthwise_int8: every rung equals the NumPy model, bit for bit."""
 
+import sys
+
 import numpy as np
 import pytest
 from int8_checks import constants, drawn, in_one_step, nhwc, poisoned, same
@@ -84,9 +86,11 @@ STRIPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", [1, 2, 7])
 @pytest.mark.parametrize("shape", STRIPS, ids=str)
-def test_strips_requantize_in_three_ways(rng, shape):
+def test_strips_requantize_in_three_ways(rng, monkeypatch, shape, rows):
     """Strips as wide as the image and several in a row; of any sums, of small ones, and by one fma."""
+    monkeypatch.setattr(sys.modules["common.kernels.depthwise_int8"], "_rows", lambda strips, height: rows)
     n, c, h, w, stride, padding = shape
     x, weight = drawn(rng, n, c, h, w), drawn(rng, c, 1, 3, 3)
     zero_point, bias, multiplier = constants(rng, weight)
