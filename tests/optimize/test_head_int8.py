@@ -91,7 +91,7 @@ def test_it_has_no_findings(rng, shape, tile):
     assert not report.findings
 
 
-@pytest.mark.parametrize(("n", "k", "o"), [(1, 1280, 40), (3, 112, 10), (41, 80, 24), (8, 704, 16)])
+@pytest.mark.parametrize(("n", "k", "o"), [(1, 1280, 40), (3, 112, 10), (41, 80, 24), (8, 704, 16), (256, 64, 24)])
 def test_few_rows_are_a_linear_layer(rng, n, k, o):
     x, weight = drawn(rng, n, k), drawn(rng, o, k)
     _, bias, multiplier = constants(rng, weight)
