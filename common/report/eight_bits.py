@@ -2,6 +2,7 @@
 
 eight_bits.shares_of_bytes(recorded)   by batch size, fp16's time and what the bytes of fused blocks alone would take
 eight_bits.table(recorded)             times and energy in int8 beside fp16
+eight_bits.savings(recorded)           by batch size, the share of fp16's time that int8 should save, and did
 eight_bits.fp8(recorded)               products of the 7×7 stage in fp16, int8 and fp8
 """
 
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import topology
-from ..measure.roofline import Peaks
+from ..measure.roofline import Peaks, Work, arithmetic_us
 from ..network.steps import fuse
 from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
@@ -27,13 +28,16 @@ def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int,
     return {r["batch"]: r for r in find(recorded, **keys)}
 
 
-def fused_bytes(batch: int, itemsize: int) -> int:
-    """The least bytes of MobileNetV2 with whole blocks fused, each with its input, weights and output."""
+def fused_work(batch: int, itemsize: int) -> Work:
+    """The least bytes and the FLOPs of MobileNetV2 with whole blocks fused, each with its input, weights and output."""
     steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
-    return sum(
-        step.block.bytes(batch, itemsize) if isinstance(step, BlockStep) else work_of(step, itemsize).bytes
+    works = (
+        Work(step.block.bytes(batch, itemsize), 2 * step.block.macs * batch)
+        if isinstance(step, BlockStep)
+        else work_of(step, itemsize)
         for step in steps
     )
+    return sum(works, Work(0, 0))
 
 
 def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
@@ -41,7 +45,7 @@ def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
     rate = Peaks.recorded(recorded).copy_bytes_per_s
     found = _of(recorded, "network", "fp16", mode="hot")
     return {
-        batch: (r["median_us"], *(1e6 * fused_bytes(batch, size) / rate for size in (2, 1)))
+        batch: (r["median_us"], *(1e6 * fused_work(batch, size).bytes / rate for size in (2, 1)))
         for batch, r in sorted(found.items())
     }
 
@@ -104,6 +108,20 @@ def table(recorded: Results) -> None:
     missing = [*["ONNX Runtime in int8"] * ("onnxruntime_us" not in kept), *[energies] * bool(unknown)]
     if missing:
         print(f"Not recorded on this card: {', '.join(missing)}.")
+
+
+def savings(recorded: Results) -> dict[int, tuple[float, float]]:
+    """By batch size, shares of fp16's time: (what half the bytes and products would save, what int8 saved).
+
+    Bytes at the rate of a copy, products at the rate of large products in fp16; their times are added up.
+    """
+    peaks = Peaks.recorded(recorded)
+    saved = {row["batch"]: 1 - row["ratio"] for row in rows(recorded) if row["ratio"] is not None}
+    return {
+        batch: ((halves - codes + arithmetic_us(fused_work(batch, 2), "fp16", peaks) / 2) / us, saved[batch])
+        for batch, (us, halves, codes) in shares_of_bytes(recorded).items()
+        if batch in saved
+    }
 
 
 def fp8(recorded: Results) -> None:

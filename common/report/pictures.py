@@ -50,8 +50,9 @@ def chain(records: Sequence[Record]) -> str:
         )
         said.append(f"batch {batch}, {precision}: {', '.join(shown)}")
     return (
-        "Times of the network from naive kernels to fused blocks and one persistent kernel, one bar per rung, beginning"
-        f" at the roof, one panel per batch and precision. The first rung, the fastest and the last: {_join(said)}"
+        "Times of the network from naive kernels to fused blocks and one persistent kernel, one dot per rung on a"
+        " logarithmic axis that begins at the roof, one panel per batch and precision. The first rung, the fastest and"
+        f" the last: {_join(said)}"
     )
 
 
@@ -61,16 +62,17 @@ def sparse(records: Sequence[Record]) -> str:
     for (precision, pattern), found in needed(list(records)).items():
         known = [one for one in found if one is not None]
         middle = f", half of these from {100 * median_high(known):.0f} % on" if known else ""
-        said.append(f"{precision}, zero {pattern}: {len(known)} of {len(found)} shapes{middle}")
+        said.append(f"{precision}, zero {pattern}: {len(known)} of {len(found)}{middle}")
     return (
-        "Left, the share of shapes for which a kernel that skips zeros beats every kernel that skips none, against the"
-        f" share of zeros: {_join(said)}. Right, times against the share of zeros for one large shape"
+        "Left, the share of pairs of a shape and a batch size for which a kernel that skips zeros beats every kernel"
+        f" that skips none, against the share of zeros: {_join(said)}. Right, times against the share of zeros for one"
+        " large shape, one line per kernel"
     )
 
 
 def zeros(records: Sequence[Record]) -> str:
     """The largest share of zeros of any convolution, by what must be zero together, network by network."""
-    named = {"elements": "single numbers", "groups_32": "32 channels of a pixel", "pixels": "whole pixels"}
+    named = {"elements": "single elements", "groups_32": "32 channels of a pixel", "pixels": "whole pixels"}
     said = []
     for (network, label), of in grouped(records, "network", "label").items():
         most = ", ".join(f"{words} {100 * max(r[key] for r in of):.0f} %" for key, words in named.items())

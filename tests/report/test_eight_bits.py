@@ -16,7 +16,7 @@ def test_without_records_it_says_how_to_make_them(capsys):
 
 
 def test_fused_bytes_are_halved_by_codes():
-    assert eight_bits.fused_bytes(256, 2) == pytest.approx(2 * eight_bits.fused_bytes(256, 1), rel=0.01)
+    assert eight_bits.fused_work(256, 2).bytes == pytest.approx(2 * eight_bits.fused_work(256, 1).bytes, rel=0.01)
     shares = eight_bits.shares_of_bytes(results.load(tables.CARD))
     assert all(halves < us for us, halves, _ in shares.values())
 
@@ -31,6 +31,19 @@ def test_bytes_and_products_alone_explain_less_than_half_of_the_time_in_fp16():
         assert halves + products < us / 2, "notebook 15: less than half of the time"
     assert 0.22 < share[256] < 0.28, "notebook 15: a quarter of the time"
     assert share[256] == max(share.values()), "notebook 15: a smaller share at the other sizes"
+
+
+def test_savings_are_half_of_the_bytes_and_products_beside_what_was_recorded():
+    recorded = results.load(tables.CARD)
+    peaks = Peaks.recorded(recorded)
+    ratios = {row["batch"]: row["ratio"] for row in eight_bits.rows(recorded)}
+    found = eight_bits.savings(recorded)
+    for batch, (us, halves, _) in eight_bits.shares_of_bytes(recorded).items():
+        products = sum(arithmetic_us(work, "fp16", peaks) for work in left.work("fp16", batch))
+        estimated, saved = found[batch]
+        assert estimated == pytest.approx((halves + products) / 2 / us, rel=0.01) and saved == 1 - ratios[batch]
+    assert all(estimated < 0.25 for estimated, _ in found.values()), "notebook 15: less than a quarter"
+    assert found[32][1] > found[32][0], "notebook 15: at batch 32 the estimate is too low"
 
 
 def test_the_times_of_int8_stand_beside_those_of_fp16(capsys):
