@@ -26,7 +26,7 @@
 #endif
 
 #ifndef ONE_STEP
-#define ONE_STEP 0  // whether bias and multiplier are those of one_step.h: multiplier [2][O], offsets behind multipliers
+#define ONE_STEP 0  // whether bias and multiplier are those of one_step.h: multiplier [2][O], then offsets
 #endif
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }

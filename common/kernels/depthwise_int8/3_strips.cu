@@ -48,8 +48,8 @@ __device__ __forceinline__ void load_row(unsigned (&words)[WORDS][4], const sign
 
 extern "C" __global__ void __launch_bounds__(THREADS) depthwise_int8(
     const signed char* __restrict__ x, const signed char* __restrict__ weight, const int* __restrict__ bias,
-    const float* __restrict__ multiplier, signed char* __restrict__ y, int N, int, int H, int, int oH, int,
-    int kH, int kW, int stride_h, int stride_w, int pad_top, int, int dilation_h, int dilation_w,
+    const float* __restrict__ multiplier, signed char* __restrict__ y, int N, int C, int H, int W, int oH, int oW,
+    int kH, int kW, int stride_h, int stride_w, int pad_top, int pad_left, int dilation_h, int dilation_w,
     int input_zero_point, int zero_point, int low, int high) {
     constexpr int quads = CHANNELS / 4;
     const int down = (oH - 1) / ROWS + 1;
