@@ -1,21 +1,22 @@
-def overlapped_us(kernels, boundary_us, handoff_us):
-    """µs from the first kernel's begin to the last one's end, for kernels that are launched
-    one after the other.
+def overlapped_us(kernel_times, boundary_us, visible_us):
+    """µs from the start of the first kernel to the end of the last one.
 
-    kernels: tuples (prologue_us, body_us, programmatic). The prologue needs nobody's results;
-    the body needs those of the kernel ahead. An ordinary kernel begins, with its prologue,
-    boundary_us after the one ahead has ended. A programmatic one begins its prologue as soon
-    as the body of the one ahead begins, and then waits: its body begins no earlier than
-    handoff_us after the one ahead has ended. The first kernel waits for nobody.
+    kernel_times: a tuple (prologue_us, body_us, programmatic) per kernel, in launch order.
+    boundary_us: in an ordinary launch, from the previous kernel's end to the start of the
+        prologue. The body follows the prologue.
+    visible_us: in a programmatic launch, from the previous kernel's end until its writes are
+        visible, so that the wait returns. The prologue starts when the previous kernel's body
+        starts; the body starts when the prologue is over and the wait has returned.
+    The first kernel has no previous kernel: its body follows its prologue.
     """
     # BEGIN SOLUTION
-    # write: the µs from the first begin to the last end
+    # write: the µs from the first start to the last end
     body = end = 0.0
-    for i, (prologue_us, body_us, programmatic) in enumerate(kernels):
+    for i, (prologue_us, body_us, programmatic) in enumerate(kernel_times):
         if i == 0:
             body = prologue_us
         elif programmatic:
-            body = max(body + prologue_us, end + handoff_us)
+            body = max(body + prologue_us, end + visible_us)
         else:
             body = end + boundary_us + prologue_us
         end = body + body_us

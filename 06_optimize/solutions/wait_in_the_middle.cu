@@ -1,14 +1,15 @@
 #include "grid.h"
 // pointwise: y[p][o] = sum over c < 16 of w[o][c] · x[p][c]. x is (pixels, 16), w (8, 16), y
-// (pixels, 8), row by row. Launched with programmatic=True: until wait_for_inputs() returns,
-// the kernel ahead may not have written x, and may still read what lies in y, whose memory it
-// shares. w is a parameter and there all the time. Blocks of 64 threads, one pixel each.
+// (pixels, 8), row by row. Launched with programmatic=True. Before wait_for_inputs() returns,
+// x may be incomplete, since the previous kernel writes it; and the memory of y may still
+// hold a tensor that the previous kernel reads. w is a parameter, and complete at any time.
+// Blocks of 64 threads, one pixel per thread.
 extern "C" __global__ void pointwise(const float* x, const float* w, float* y, int pixels) {
     __shared__ float s[8 * 16];  // w, as it lies in memory
     int t = threadIdx.x, p = blockIdx.x * 64 + t;
     float sum[8] = {};
     // BEGIN SOLUTION
-    // write: what can be done while the kernel ahead still runs
+    // write: what can be done while the previous kernel still runs
     // write: wait, all threads; then what needs x
     // write: y
     for (int i = t; i < 8 * 16; i += 64) s[i] = w[i];

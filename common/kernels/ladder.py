@@ -389,7 +389,7 @@ def waiting(source: str) -> str:
     bodies = [found.end() + 1 for found in _BODY.finditer(source) if source[found.end() : found.end() + 1] == "{"]
     if len(bodies) != 1:
         raise ValueError(f'source must define one extern "C" __global__ kernel, got {len(bodies)}')
-    wait = "\n    wait_for_inputs();  // launched before the kernel ahead has ended"
+    wait = "\n    wait_for_inputs();  // the previous kernel may still run until here"
     text = source[: bodies[0]] + wait + source[bodies[0] :]
     at = re.search(r"^(#|template|__device__|extern)", text, flags=re.M)
     start = at.start() if at else 0

@@ -716,8 +716,8 @@ def network_single(recorded: Results) -> str:
         " the L2 cache. *Cold L2*: one call after the L2 cache was filled with other data, by the GPU's clock. *Lone*:"
         " one call after an idle gap, by the host's clock, from the call until the host sees its end. *Host to host*:"
         " calls in a row, without idle gaps, each with copies of the pictures, which already have the precision and the"
-        " layout, to the card and of the logits back. In a row, the first, the cold and the lone times are of one"
-        " process; each of the other two is of another one."
+        " layout, to the card and of the logits back. In a row, the times back to back, with a cold L2 and of lone"
+        " calls were measured in one process; the other two, each in a process of its own."
         f" {ERROR}"
     )
     blocks = [(title, heads, rows[name], 3) for name, (_, title) in CLASSES.items()]

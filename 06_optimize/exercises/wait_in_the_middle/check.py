@@ -11,7 +11,7 @@ from common.kernels.ladder import header_options
 SIZES = ((200,), (1,), (63,), (64,))
 THREADS = 64
 
-# The kernel ahead, in the blocks with blockIdx.y = 1 of the same launch: it does all of its work at the last moment
+# The previous kernel, in the blocks with blockIdx.y = 1 of the same launch: it does all of its work at the last moment
 # that the wait allows. A thread's first wait_for_inputs() is two barriers of the grid, and it works between them.
 BEFORE = """#include "grid.h"
 __device__ int* course_waits;
@@ -51,7 +51,7 @@ HINTS = {
 
 
 def beside_the_kernel_ahead(source, x, w, pixels, spoil, what):
-    """(y, what the kernel ahead read in y, waits of each thread): the answer runs while the kernel ahead does."""
+    """(y, what the previous kernel read in y, waits of each thread): the answer runs while that kernel does."""
     kernel = SimulatedModule(BEFORE + source + AFTER, header_options(), (), True).get_function("course_two_kernels")
     blocks = -(-pixels // THREADS)
     late, spoilt = np.full_like(x, np.nan), w.copy()
@@ -86,21 +86,21 @@ def check(source):
             with np.errstate(invalid="ignore"):
                 compare(out, odd.astype(np.float64) @ w.T, what=f"{said}: y", hint=hint, rtol=1e-5, atol=1e-5)
 
-        beside = f"{what}, while the kernel ahead still runs"
+        beside = f"{what}, while the previous kernel still runs"
         y, seen, waits = beside_the_kernel_ahead(source, x, w, pixels, False, beside)
         hint = "nothing orders the two kernels but wait_for_inputs()"
         require(waits.any(), what=f"{beside}: no thread waits for it", hint=hint)
         hint = "wait_for_inputs() is for every thread of the block, those without a pixel too"
         some = f"{beside}: {np.sum(waits > 0)} of {waits.size} threads wait for it"
         require(waits.all(), what=some, hint=hint)
-        hint = "y is memory that the kernel ahead still reads: write nothing there before the wait"
-        require((seen == 7).all(), what=f"{beside}: it finds other numbers in y than it should", hint=hint)
+        hint = "y is memory that the previous kernel still reads: write nothing there before the wait"
+        require((seen == 7).all(), what=f"{beside}: that kernel finds other numbers in y than it should", hint=hint)
         hint = "x is not written yet before the wait: no thread may read it earlier"
         require(not np.isnan(y).any(), what=f"{beside}: y holds NaN, as x did until it was written", hint=hint)
         hint = "the sums change when another kernel runs beside"
         compare(y, want, what=f"{beside}: y", hint=hint, rtol=1e-5, atol=1e-5)
 
         y, _, _ = beside_the_kernel_ahead(source, x, w, pixels, True, beside)
-        hint = "take w to s before the wait: that is the work that can be hidden behind the kernel ahead"
+        hint = "take w to s before the wait: that is the work that can be hidden behind the previous kernel"
         late = f"{what}: w is read after the wait, when there is nothing left to hide it behind"
         asked(not np.isnan(y).any(), what=late, hint=hint)

@@ -4,10 +4,10 @@
 //                            must be cooperative: RawKernel(..., enable_cooperative_groups=True). counter: one unsigned in
 //                            global memory, 0 before its first use and never reset, also if the next grid is another one.
 //   grid_barrier_cluster(counter)    the same; one block of each cluster arrives for all of them
-//   wait_for_inputs()        in a kernel that is launched with programmatic=True: what kernels before it have written may
-//                            be read, and what they read be overwritten, from here on. Every thread of it calls this.
-//   launch_dependents()      the next kernel, if launched with programmatic=True, may begin once all blocks have called
-//                            this or returned; before its wait it must not read what they write, nor write what they use
+//   wait_for_inputs()        returns when the previous kernel has ended. Until then, read nothing that earlier kernels write,
+//                            and write nothing that they use. In a launch with programmatic=True every thread calls it.
+//   launch_dependents()      allows the next kernel to start, once all blocks have called this or returned. It has no effect
+//                            on a next kernel that is launched without programmatic=True.
 //
 //   LAUNCHES_FIRST           if defined before this file is included, wait_for_inputs() lets the next kernel begin before
 //                            it waits itself, and launch_dependents() does nothing
