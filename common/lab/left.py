@@ -4,6 +4,7 @@ errors(recorded)                     of each engine: its largest error, and the 
 roof("fp16", 256, peaks, whole=True)   µs at least, with every block one kernel; whole=False: a kernel per layer
 blocks("fp16", 256, peaks)           [Rest]: each block as tuned, its roof, the roof of its layers
 profiled(recorded, "fp16", 256)      rows of the profiler, one per different kernel
+launches("fp16", 1)                  of the network as tuned, for few pictures
 strips(block, "fp16", 256)           recorded pairs of tiles that differ only in `strip`, with their times
 conflicts(block, tile)               by the simulator: wavefronts of shared memory, and those that conflicts add
 """
@@ -22,7 +23,7 @@ from ..measure.roofline import Peaks, Work, floor_us
 from ..network.steps import fuse
 from ..network.work import work_of
 from ..optimize import generate, tiles
-from ..optimize.fusions import BlockStep, InvertedResidual
+from ..optimize.fusions import BlockStep, InvertedResidual, PointwisePool
 from ..optimize.generate import Block, Geometry, Tile
 from ..report import results, tables
 from ..report.results import Record, Results
@@ -30,6 +31,7 @@ from . import oracle
 
 ROOFS = {"fp32": "3xfp16", "fp16": "fp16"}  # what multiplies in our fused blocks, by precision
 DTYPES, ITEMSIZES = {"fp32": "float32", "fp16": "float16"}, {"fp32": 4, "fp16": 2}
+KINDS = {"fp32": "float32 halves", "fp16": "float16"}  # of tiles.KINDS: those of the fused blocks in ROOFS
 
 
 class Rest(NamedTuple):
@@ -96,6 +98,19 @@ def found(precision: str, batch: int) -> dict[str, dict[str, Any]]:
     """{block: what the search on the shipped card found}: tile, or None if separate kernels won; us; unfused_us."""
     by_block = json.loads(tiles.SHIPPED.read_text(encoding="utf-8"))["found"].get(DTYPES[precision], {})
     return {block: of[str(batch)] for block, of in by_block.items() if str(batch) in of}
+
+
+def launches(precision: str, batch: int) -> int:
+    """Launches of the network for at most 8 pictures: of a block one if the search found a tile, else one per layer.
+
+    The last 1×1 convolution and the pool are one.
+    """
+    tuned = json.loads(tiles.SHIPPED.read_text(encoding="utf-8"))["found"][KINDS[precision]]
+
+    def choose(block: Block, *_: object) -> Tile | None:
+        return Tile(1, 1) if tuned.get(str(block), {}).get(str(batch), {}).get("tile") else None
+
+    return len(fuse(topology.build().with_batch(batch), InvertedResidual(choose), PointwisePool()))
 
 
 def blocks(precision: str, batch: int, peaks: Peaks) -> list[Rest]:

@@ -2,7 +2,7 @@
 
 rivals.show(recorded)      µs per batch, times ours with its interval, what multiplies, errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
-rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times on the card
+rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times in GPU memory
 """
 
 import itertools
@@ -46,7 +46,7 @@ def show(recorded: Results) -> None:
         by_batch = columns(recorded, error_class)
         if not by_batch:
             continue
-        print(f"{tables.CLASSES[error_class][1]} (ours: {precision})")
+        print(f"{tables.CLASSES[error_class][1]} (ours: {precision} in memory)")
         print(f"{'µs per batch':<24}" + "".join(f"{f'batch {batch}':>22}" for batch in by_batch))
         in_tf32 = tables.race_in_tf32(recorded, by_batch) if error_class == "half" else {}
         for (name, words), of in itertools.product(tables.ROWS.items(), (by_batch, in_tf32)):
@@ -75,13 +75,14 @@ def show(recorded: Results) -> None:
 
 
 def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tuple[str, int], tuple[float, float]]:
-    """Print µs from host to host of ours and of cuDNN, and their ratio beside the one on the card.
+    """Print µs from host to host of ours and of cuDNN, and their ratio beside the one of pictures in GPU memory.
 
-    Returns (ratio from host to host, ratio on the card) by (precision, batch). In one process the ratio has its
-    confidence interval; †: cuDNN's was timed in another process than ours; §: ours, from host to host, is of another
-    version of our engine than on the card. Batches without both are left out.
+    Returns (ratio from host to host, ratio in GPU memory) by (precision, batch). In one process the ratio has its
+    confidence interval; †: cuDNN's was timed in another process than ours; §: ours, from host to host, is of an earlier
+    version of our engine than in GPU memory, or of a later one. Batches without both are left out.
     """
-    found, apart, older = {}, False, False
+    age, ages = list(recorded.runs).index, set[str]()
+    found, apart = {}, False
     for error_class, precision in CLASSES.items():
         for batch, column in columns(recorded, error_class, batches).items():
             keys = {"case": tables.HOST, "precision": precision, "batch": batch}
@@ -89,9 +90,11 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
             ours, theirs = map(results.fastest, sides)
             if ours is None or theirs is None or "cudnn" not in column:
                 continue
-            commits = {recorded.runs[r["run"]].get("commit") for r in (ours, column["ours"].record)}
-            mark = tables.OTHER_PROGRAM if len(commits) > 1 else ""
-            older |= bool(mark)
+            here, there = ours["run"], column["ours"].record["run"]
+            mark = ""
+            if recorded.runs[here].get("commit") != recorded.runs[there].get("commit"):
+                mark = tables.OTHER_PROGRAM
+                ages.add("an earlier" if age(here) < age(there) else "a later")
             one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
             ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]
             found[precision, batch] = ratio, times_ours(column, "cudnn")
@@ -100,12 +103,12 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
             print(
                 f"{f'{precision}, batch {batch}':<17} ours {tables.us(ours['median_us']) + mark:>6} µs,"
                 f" cuDNN {tables.us(theirs['median_us']) + ('' if one else tables.APART):>7} µs:"
-                f" {ratio:.2f}×{interval}, on the card {found[precision, batch][1]:.2f}×"
+                f" {ratio:.2f}×{interval}, in GPU memory {found[precision, batch][1]:.2f}×"
             )
     if apart:
         print(textwrap.fill(tables.NOT_BESIDE, WIDTH))
-    if older:
-        print(f"{tables.OTHER_PROGRAM} another version of our engine than on the card")
+    if ages:
+        print(f"{tables.OTHER_PROGRAM} {' or '.join(sorted(ages))} version of our engine than in GPU memory")
     return found
 
 

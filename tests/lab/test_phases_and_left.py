@@ -50,6 +50,7 @@ def test_roofs():
     whole, layers = (left.roof("fp16", 256, peaks, one) for one in (True, False))
     assert whole < layers and left.roof("fp16", 1, peaks) < whole
     assert len(left.steps(1)) < len(left.steps(1, False)) == 54
+    assert left.launches("fp16", 1) == len(left.steps(1)) - 1  # all blocks fused; the pool is in the last convolution
     rest = left.blocks("fp16", 256, peaks)
     assert sum(one.times for one in rest) == 17 and all(one.us > one.roof for one in rest)
 

@@ -21,7 +21,7 @@ def recorded(tmp_path):
 def test_every_row_says_what_multiplies_and_its_error(recorded, capsys):
     rivals.show(recorded)
     lines = capsys.readouterr().out.splitlines()
-    at = lines.index(f"{tables.CLASSES['half'][1]} (ours: fp16)")
+    at = lines.index(f"{tables.CLASSES['half'][1]} (ours: fp16 in memory)")
     assert [" ".join(line.split()) for line in lines[at + 1 : at + 10]] == [
         "µs per batch batch 1",
         "ours 60.0",
@@ -60,11 +60,11 @@ def test_from_host_to_host_has_an_interval_in_one_process_only(recorded, tmp_pat
     one = [from_host(100.0), from_host(510.0, "cudnn", ratios=INTERVAL)]
     found = rivals.from_host(results.load(saved(tmp_path / "card", one)))
     assert found == {("fp16", 1): (5.0, 5.0)}
-    assert "ours    100 µs, cuDNN     510 µs: 5.00× (4.987 – 5.012), on the card 5.00×" in capsys.readouterr().out
+    assert "ours    100 µs, cuDNN     510 µs: 5.00× (4.987 – 5.012), in GPU memory 5.00×" in capsys.readouterr().out
 
 
 def test_from_host_to_host_of_two_processes_says_so(recorded, tmp_path, capsys):
     found = rivals.from_host(results.load(saved(tmp_path / "card", [from_host(100.0)], [from_host(400.0, "cudnn")])))
     assert found == {("fp16", 1): (4.0, 5.0)}
     shown = capsys.readouterr().out
-    assert "cuDNN    400† µs: 4.00×, on the card" in shown and tables.NOT_BESIDE[:40] in shown
+    assert "cuDNN    400† µs: 4.00×, in GPU memory" in shown and tables.NOT_BESIDE[:40] in shown
