@@ -59,10 +59,9 @@ def chapters(root: Path = ROOT) -> dict[str, list[Path]]:
 
 
 def texts(root: Path = ROOT) -> list[Path]:
-    """The Markdown files that become pages, relative to the root: its own, those of docs/, the chapters' READMEs."""
-    found = [
-        path for pattern in ("*.md", "docs/*.md", "[0-9][0-9]_*/**/README.md") for path in sorted(root.glob(pattern))
-    ]
+    """The Markdown files that become pages, relative to the root: its own, docs/, READMEs, pages of results."""
+    patterns = "*.md", "docs/*.md", "[0-9][0-9]_*/**/README.md", "[0-9][0-9]_*/RESULTS.md"
+    found = [path for pattern in patterns for path in sorted(root.glob(pattern))]
     return [path.relative_to(root) for path in found]
 
 
@@ -302,8 +301,8 @@ def write_pages(folder: Path) -> None:
     pages, terms = {*texts(), *(path for paths in chapters().values() for path in paths)}, meanings()
     made = {path: for_site((ROOT / path).read_text(encoding="utf-8"), path, pages, terms) for path in texts()}
     for chapter, notebooks in chapters().items():
-        projects = [path for path in texts() if path.parts[0] == chapter and len(path.parts) > 2]
-        inside = [f"/{path.with_suffix('').as_posix()}" for path in [*notebooks, *projects]]
+        others = [path for path in texts() if path.parts[0] == chapter and path != Path(chapter, "README.md")]
+        inside = [f"/{path.with_suffix('').as_posix()}" for path in [*notebooks, *others]]
         made[Path(chapter, "README.md")] += "\n" + toctree(inside) + "\n"
         for path in notebooks:
             content = json.loads((ROOT / path).read_text(encoding="utf-8"))

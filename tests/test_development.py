@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[0-9]*/README.md"), *ROOT.glob(".github/**/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("[0-9]*/*.md"), *ROOT.glob(".github/**/*.md")]
 FILES = [*PAGES, *WORKFLOWS, *ROOT.glob(".github/ISSUE_TEMPLATE/*.yml"), *ROOT.glob(".devcontainer/**/*.json"),
          ROOT / "Dockerfile", ROOT / "Makefile", ROOT / "environment.yml", ROOT / ".ci" / "run"]  # fmt: skip
 COMMANDS = typer.main.get_command(app)

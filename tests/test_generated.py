@@ -170,6 +170,7 @@ def folder(tmp_path):
     for name, text in {
         "README.md": BLOCK + INLINE,
         "01_x/README.md": "nothing\n",
+        "01_x/RESULTS.md": INLINE,
         "01_x/1.ipynb": notebook(BLOCK.splitlines(keepends=True), "one string " + INLINE),
         "01_x/notes.md": BLOCK,
         "docs/a.md": BLOCK,
@@ -186,6 +187,7 @@ def folder(tmp_path):
 def test_readmes_and_notebooks_with_markers_are_found(folder):
     assert [str(path.relative_to(folder)) for path in generated.files(folder)] == [
         "01_x/1.ipynb",
+        "01_x/RESULTS.md",
         "README.md",
         "docs/a.md",
     ]
@@ -193,14 +195,15 @@ def test_readmes_and_notebooks_with_markers_are_found(folder):
 
 def test_stale_then_written_then_not(folder, capsys):
     files = generated.files(folder)
-    assert [generated.stale(path, KNOWN) for path in files] == [["x", "y"], ["x", "y"], ["x"]]
+    assert [generated.stale(path, KNOWN) for path in files] == [["x", "y"], ["y"], ["x", "y"], ["x"]]
     before = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
     assert not generated.run(check=True, root=folder, known=KNOWN)
     assert capsys.readouterr().out.splitlines()[0] == "01_x/1.ipynb: x is stale: python -m common generate"
     assert before == {path: path.read_text(encoding="utf-8") for path in before}
 
     assert generated.run(check=False, root=folder, known=KNOWN)
-    assert capsys.readouterr().out.splitlines() == ["01_x/1.ipynb: written", "README.md: written", "docs/a.md: written"]
+    written = "01_x/1.ipynb", "01_x/RESULTS.md", "README.md", "docs/a.md"
+    assert capsys.readouterr().out.splitlines() == [f"{name}: written" for name in written]
     assert generated.run(check=True, root=folder, known=KNOWN) and generated.run(check=False, root=folder, known=KNOWN)
     assert capsys.readouterr().out == ""
     changed = [path for path in before if path.read_text(encoding="utf-8") != before[path]]

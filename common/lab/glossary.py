@@ -194,7 +194,7 @@ def linked(texts: list[str], known: dict[str, Entry], up: str) -> list[str]:
 
 
 def files(root: Path) -> list[Path]:
-    """Notebooks in the course's order, notebooks without a number (appendices), all READMEs, and docs/.
+    """Notebooks in the course's order, those without a number (appendices), READMEs, pages of results, and docs/.
 
     A term's place is the first of these that has it in bold.
     """
@@ -203,6 +203,7 @@ def files(root: Path) -> list[Path]:
         *notebooks,
         *sorted(root.glob("[0-9][0-9]_*/README.md")),
         *root.glob("README.md"),
+        *sorted(root.glob("[0-9][0-9]_*/RESULTS.md")),
         *sorted(root.glob("docs/*.md")),
     ]
 

@@ -1,5 +1,5 @@
-"""Text between markers, generated from results files, in README files, in docs/ and in Markdown
-cells of notebooks.
+"""Text between markers, generated from results files, in README and RESULTS files, in docs/ and in
+Markdown cells of notebooks.
 
 A table has lines of its own, a number is within a line:
 
@@ -74,7 +74,7 @@ def filled(markdown: str, texts: Mapping[str, str]) -> str:
 
 
 def files(root: Path) -> list[Path]:
-    """The README.md files, docs/*.md and notebooks below `root` that contain a marker.
+    """The README.md and RESULTS.md files, docs/*.md and notebooks below `root` that contain a marker.
 
     Hidden folders and environments are left out.
     """
@@ -87,7 +87,7 @@ def files(root: Path) -> list[Path]:
         paths = [
             Path(folder) / name
             for name in names
-            if name == "README.md" or name.endswith(".ipynb") or (docs and name.endswith(".md"))
+            if name in ("README.md", "RESULTS.md") or name.endswith(".ipynb") or (docs and name.endswith(".md"))
         ]
         found += [path for path in paths if _OPENING.search(path.read_text(encoding="utf-8"))]
     return sorted(found)

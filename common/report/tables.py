@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from ..cuda.machine_code.occupancy import LEAST_REGISTERS
@@ -254,7 +255,7 @@ class _Marks:
 CLASSES = {
     "single": (1e-5, "Errors up to 1e-5, those of fp32"),
     "half": (1e-2, "Errors up to 1e-2, those of fp16 in memory, or of products of TF32"),
-    "int8": (math.inf, "Larger errors, those of int8; of the network quantized after training"),
+    "int8": (math.inf, "Larger errors, those of int8 (the network was quantized after training)"),
 }
 CLEARLY = 0.03  # an earlier record of a library is named if its time is shorter by more than this
 APART = "†"
@@ -502,9 +503,13 @@ def _int8_over_fp16(recorded: Results) -> list[tuple[Record, float]]:
 
 
 class Beside:
-    """Cells of Rivals, and the footnotes that they need."""
+    """Cells of Rivals, and the footnotes that they need.
 
-    def __init__(self, recorded: Results) -> None:
+    versions: whether the marks tell earlier programs apart, for a page whose other tables do; else all have the mark §.
+    """
+
+    def __init__(self, recorded: Results, versions: bool = False) -> None:
+        self._versions = _Versions(recorded) if versions else None
         self._recorded, self._marks = recorded, _Marks()
         self.apart, self._in_tf32, self._earlier = False, False, dict[str, None]()
         self._is_outdated, self._older = is_outdated(recorded), dict[str, None]()
@@ -523,11 +528,12 @@ class Beside:
                 f"{ROWS[r['implementation']]}, {precision}, batch {r['batch']}: {us(before)} µs"
                 f" ({self._recorded.runs[run]['date']})"
             ] = None
-        outdated = self._is_outdated(rival.record)
-        if outdated:
+        program = ""
+        if self._is_outdated(rival.record):
+            program = self._versions.mark(rival.record) if self._versions else OTHER_PROGRAM
             self._older[self._recorded.runs[rival.record["run"]]["date"]] = None
             self._note_later(rival.record)
-        marks = APART * apart + "‡" * (rival.earlier is not None) + OTHER_PROGRAM * outdated
+        marks = APART * apart + "‡" * (rival.earlier is not None) + program
         return us(rival.us) + marks + self._marks(rival.record)
 
     def footnotes(self) -> list[str]:
@@ -536,7 +542,7 @@ class Beside:
         if self._earlier:
             also = ", or in TF32, whose errors are as large as those of fp16" if self._in_tf32 else ""
             notes.append(f"‡ The same library was faster in another run{also}: {'; '.join(self._earlier)}.")
-        notes += _of_other_programs(self._older)
+        notes += self._versions.note() if self._versions else _of_other_programs(self._older)
         if self._since:
             shown = " and ".join(f"{us(time)} µs at batch {batch}" for batch, (time, _) in sorted(self._since.items()))
             date = max(self._recorded.runs[run]["date"] for _, run in self._since.values())
@@ -551,11 +557,15 @@ class Beside:
 
 
 def _times_ours(rival: Rival | None) -> str:
-    """A rival's time over ours with its interval: "3.15 (3.13 – 3.17)"; a dash without one."""
+    """A rival's time over ours with its interval: "3.15 (3.13 – 3.17)", without one that is NARROW; a dash for none."""
     ratio = rival.ratio if rival is not None else None
-    return DASH if ratio is None else f"{ratio['median']:.2f} ({ratio['low']:.2f} – {ratio['high']:.2f})"
+    if ratio is None:
+        return DASH
+    wide = ratio["high"] - ratio["low"] >= NARROW
+    return f"{ratio['median']:.2f}" + (f" ({ratio['low']:.2f} – {ratio['high']:.2f})" if wide else "")
 
 
+NARROW = 0.01  # the width of an interval of a ratio that is not shown: both ends are nearly the ratio
 HEADLINE = tuple(name for name in ("ours", "ours-fma", *IMPLEMENTATIONS) if name in ROWS)
 
 
@@ -564,7 +574,7 @@ def headline(recorded: Results) -> str:
     found = _of_network(recorded, mode="hot")
     if not any(r["implementation"] == "ours" for r in found):
         return NOT_YET
-    beside, parts, every = Beside(recorded), [], []
+    beside, parts, every = Beside(recorded, versions=True), [], []
     for error_class, (_, title) in CLASSES.items():
         columns = [race(recorded, error_class, batch, NAMED.get(error_class)) for batch in BATCHES]
         if not any("ours" in column for column in columns):
@@ -582,11 +592,12 @@ def headline(recorded: Results) -> str:
                 ratios.append([ROWS[name], *(_times_ours(one) for one in chosen)])
         parts.append((title, ["µs per batch", "arithmetic", *_batches(BATCHES), "error"], times, 2))
         parts.append((
-            "Times over ours, with 95 % intervals", ["", *_batches(BATCHES)], ratios, 1
+            f"Times over ours; in brackets the 95 % interval, where it is {NARROW} or wider",
+            ["", *_batches(BATCHES)], ratios, 1,
         ))  # fmt: skip
     intro = (
         f"{provenance(recorded, every)}. Microseconds per batch, median; every call uses the same arrays. All of one"
-        f" batch and precision{f', except those with {APART},' * beside.apart} were timed in turn in one process,"
+        f" batch and precision{f', except those with {APART},' * beside.apart} were timed alternately in one process,"
         f" each in its best layout and launched in the way that suits it best. {ERROR} {missing(found)}"
     )
     return _text(intro, parts, beside.footnotes())
@@ -824,35 +835,68 @@ def _of_other_programs(dates: Iterable[str]) -> list[str]:
     return [f"{OTHER_PROGRAM} Measured on {named}, with an earlier version of this repository."] if named else []
 
 
+# cases of the network that tables show side by side, although earlier programs took some of them
+_COMPARED = tuple(
+    f"{NETWORK}{words}"
+    for words in ("", ", FMA only", ", host to host", ", FMA only, host to host", ", called", ", called with replay")
+)
+
+
+def earlier_programs(recorded: Results) -> dict[str, str]:
+    """The marks of earlier programs by their commits, §a for the newest, then §b, …, over all records of the card.
+
+    Earlier programs took the records of ours that are outdated, and those over rotating buffers or from host to host
+    for which the times back to back beside them are of another program.
+    """
+    every = [r for suite in ("network", "energy") for r in recorded.suite(suite) if r["case"] in _COMPARED]
+    outdated, hot = is_outdated(recorded), dict[tuple[Any, ...], set[str]]()
+    for r in every:
+        if r.get("mode") == "hot" and r["case"] in (NETWORK, FMA_ONLY):
+            way = r["implementation"], r["precision"], r["batch"]
+            hot.setdefault(way, set()).add(_program(recorded, r["run"]))
+
+    def differs(r: Record) -> bool:
+        way = r["implementation"], r["precision"], r["batch"]
+        apart = r.get("mode") == "rotating" or r["case"].endswith("host to host")
+        return apart and bool(hot.get(way, set()) - {_program(recorded, r["run"])})
+
+    found = {r["run"] for r in every if outdated(r) or differs(r)}
+    programs = dict.fromkeys(_program(recorded, run) for run in reversed(recorded.runs) if run in found)
+    return {program: f"{OTHER_PROGRAM}{letter}" for letter, program in zip(ascii_lowercase, programs, strict=False)}
+
+
+def _program(recorded: Results, run: str) -> str:
+    """The commit of a run, in the eight digits that all runs have; its date where there is none."""
+    found = recorded.runs[run]
+    return str(found.get("commit") or found["date"])[:8]
+
+
 class _Versions:
-    """Marks of the runs of earlier programs, one mark per program: § of the newest, then §², §³; and their note."""
+    """Marks of runs of earlier programs: those of `earlier_programs`, so a program's mark is the same in all tables."""
 
     def __init__(self, recorded: Results) -> None:
-        self._recorded, self._runs = recorded, set[str]()
+        self._recorded, self._used = recorded, dict[str, set[str]]()  # the second: mark → dates
+        self._marks = earlier_programs(recorded)
 
     def mark(self, r: Record) -> str:
-        """A place for the mark of a record's run, which `named` fills in."""
-        self._runs.add(r["run"])
-        return f"{OTHER_PROGRAM}{{{self._program(r['run'])}}}"
+        """The mark of a record's run."""
+        mark = self._marks[_program(self._recorded, r["run"])]
+        self._used.setdefault(mark, set()).add(self._recorded.runs[r["run"]]["date"])
+        return mark
 
-    def _program(self, run: str) -> str:
-        found = self._recorded.runs[run]
-        return f"{found.get('commit')}, {found['date']}"
+    def note(self) -> list[str]:
+        """The paragraph below a table that names the programs of its marks; none without marks."""
+        commits = {mark: program for program, mark in self._marks.items()}
+        named = [
+            f"{mark} of {' and '.join(sorted(dates))}"
+            + (f" (commit {commits[mark]})" if commits[mark] not in dates else "")
+            for mark, dates in sorted(self._used.items())
+        ]
+        return [f"Measured with earlier versions of this repository: {', '.join(named)}."] if named else []
 
     def named(self, text: str) -> str:
-        """The text with its marks, and the note below it."""
-        marks: dict[str, str] = {}
-        for run in reversed([run for run in self._recorded.runs if run in self._runs]):
-            marks.setdefault(self._program(run), OTHER_PROGRAM + "¹²³⁴⁵⁶⁷⁸⁹"[len(marks)] * (len(marks) > 0))
-        for program, mark in marks.items():
-            text = text.replace(f"{OTHER_PROGRAM}{{{program}}}", mark)
-        if len(marks) < 2:
-            return "\n\n".join([text, *_of_other_programs(self._recorded.runs[run]["date"] for run in self._runs)])
-        every = [program.rpartition(", ")[::2] for program in marks]
-        alike = len({date for _, date in every}) < len(every)  # versions of one day are told apart by their commit
-        said = [f"{date} (commit {commit[:8]})" if alike else date for commit, date in every]
-        dates = ", ".join(f"{mark} of {one}" for mark, one in zip(marks.values(), said, strict=True))
-        return f"{text}\n\nMeasured with earlier versions of this repository, the newest first: {dates}."
+        """The text, with the note below it."""
+        return "\n\n".join([text, *self.note()])
 
 
 def _best(records: Sequence[Record]) -> dict[tuple[str, str, int], Record]:
@@ -971,9 +1015,10 @@ def energy(recorded: Results) -> str:
     rounds = f"{fewest} to {most}" if fewest < most else f"{most}"
     intro = (
         f"{provenance(recorded, found)}. Millijoules per image above idle power, by {how}: the median of {rounds}"
-        " rounds in random order, the range that they and idle power leave open, and the median with idle power. Every"
-        " result was checked before and after: the error is the largest of the row, against float64, or against ONNX"
-        " Runtime in fp32 where that was not taken. Bold is the least of a batch."
+        " rounds in random order; its range, from the least to the greatest value that the rounds and the uncertainty"
+        " of idle power allow; and the median with idle power. Every result was checked before and after: the error is"
+        " the largest of the row, against float64, or against ONNX Runtime in fp32 where that was not taken. Bold: the"
+        " least energy of a batch size in its table."
     )
     batches, marks = sorted({r["batch"] for r in found}), _Marks()
     versions, outdated = _Versions(recorded), is_outdated(recorded)
@@ -1274,7 +1319,8 @@ def sparse_break_even(recorded: Results) -> str:
     intro = (
         f"{provenance(recorded, timed)}. Shapes whose fastest sparse kernel is"
         " faster from some sparsity on than cuDNN's fastest plan, and than every kernel that skips nothing (cuDNN's,"
-        " ours, the sparse kernels' twins); in brackets the middle one of these sparsities. Zeros are synthetic."
+        " ours, the sparse kernels' twins); in brackets the median of these sparsities, as a share of zeros. Zeros are"
+        " synthetic."
     )
     rows, order = [], list(PRECISIONS)
     for precision, pattern, batch in sorted(meets, key=lambda key: (order.index(key[0]), *key[1:])):

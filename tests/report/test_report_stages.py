@@ -70,9 +70,15 @@ def test_several_gpus_have_an_efficiency_and_one_alone_has_none():
 
     alone = scaled(1, 1000.0)
     text = stages.several(recorded(alone))
-    assert text.startswith(stages.ALONE) and "| decoded, 1 | fp16 | 1,000 |" in text and "NVIDIA H200" in text
+    assert text.startswith(stages.ALONE) and "| decoded already, 1 | fp16 | 1,000 |" in text and "NVIDIA H200" in text
     text = stages.several(recorded(alone, scaled(1, 9.0, "disk"), scaled(2, 1960.0, efficiency=0.98)))
-    assert "| decoded, 1 | fp16 | 1,000 | – |\n| decoded, 2 | fp16 | 1,960 | 0.98 |\n| disk, 1 |" in text
+    assert (
+        "| decoded already, 1 | fp16 | 1,000 | – |\n| decoded already, 2 | fp16 | 1,960 | 0.98 |\n| disk, 1 |" in text
+    )
+    assert "oo high" not in text
+    text = stages.several(recorded(scaled(1, 9.0, "disk, JPEG decoded on the CPU, on Ray"), scaled(1, 8.0, "disk")))
+    assert "on Ray, 1 | fp16 | 9 (too high) |" in text and "| disk, 1 | fp16 | 8 |" in text
+    assert text.endswith(stages.TOO_HIGH)
 
 
 def test_a_row_per_rate_and_a_dash_where_a_window_has_none():

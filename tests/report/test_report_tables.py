@@ -1,12 +1,13 @@
 """Tables and sentences from made-up records."""
 
 import json
+import re
 
 import pytest
 from report_records import H200, network, operator, peaks, rung, saved
 
 from common.measure.roofline import ARITHMETIC, Work
-from common.report import results, tables
+from common.report import generated, results, tables
 from common.report.tables import NOT_YET
 
 
@@ -333,9 +334,9 @@ def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
     assert tables.OTHER_PROGRAM not in tables.headline(results.load(path))
     faster = H200 | {"commit": "facade", "date": "2031-02-04"}
     saved(path, *runs, (faster, [network("ours", 50.0), network("cudnn", 170.0, ratios=to_ours(3.4))]))
-    text, note = tables.headline(results.load(path)), "§ Measured on 2031-02-03, with an earlier version"
+    text, note = tables.headline(results.load(path)), "earlier versions of this repository: §a of 2031-02-03"
     lines = [row for row in rows(text) if row[0] in ("ours", "cuDNN, layer by layer")]
-    assert [row[2:4] for row in lines[:3]] == [["90.0", "–"], ["50.0", "110§"], ["170", "290"]] and note in text
+    assert [row[2:4] for row in lines[:3]] == [["90.0", "–"], ["50.0", "110§a"], ["170", "290"]] and note in text
     assert "| **110§** |" in tables.network_peers(results.load(path))
     assert tables.OTHER_PROGRAM not in tables.headline_short(results.load(path))
     later = "Timed in turn with int8 on 2031-02-05, ours in fp16 took 100 µs at batch 8."
@@ -346,14 +347,30 @@ def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
     assert later in tables.headline(results.load(path))  # and no word of batch 1, whose time is no older one
 
 
-def test_times_of_two_earlier_programs_have_two_marks(path):
+def test_times_of_two_earlier_programs_have_two_marks_which_are_the_same_in_all_tables(path):
+    """§a is the newest of them over all records, also in a table that shows only the other one."""
     older, newer = (H200 | {"date": f"2031-02-{day}", "commit": f"fade{day}"} for day in ("04", "05"))
     turned = network("ours", 80.0, mode="rotating"), network("ours", 90.0, mode="rotating", batch=32)
     now = [network("ours", 50.0), network("ours", 60.0, batch=32)]
-    saved(path, [turned[0]], (older, [turned[1]]), (newer, now))
-    text = tables.network_single(results.load(path))
-    assert [row[4] for row in rows(text)[2:]] == ["80.0§²", "90.0§"]
-    assert text.endswith("versions of this repository, the newest first: § of 2031-02-04, §² of 2031-02-03.")
+    called = [network("ours", 300.0, launch="eager") | {"case": f"{tables.NETWORK}, called"}]
+    saved(path, [turned[0], *called], (older, [turned[1]]), (newer, now))
+    text = tables.network_single(made := results.load(path))
+    assert [row[4] for row in rows(text)[2:]] == ["80.0§b", "90.0§a"]
+    first = made.runs[next(iter(made.runs))]
+    oldest = f" (commit {first['commit'][:8]})" if first.get("commit") else ""
+    assert text.endswith(f"versions of this repository: §a of 2031-02-04 (commit fade04), §b of 2031-02-03{oldest}.")
+    text = tables.network_called(made)
+    assert [row[2] for row in rows(text)[2:]] == ["50.0", "300§b"] and "§a" not in text
+
+
+def test_on_the_page_of_results_a_letter_is_one_program_and_each_mark_has_a_note():
+    text = (results.course() / "06_optimize" / "RESULTS.md").read_text(encoding="utf-8")
+    tables_of = [text[start:end] for _, start, end in generated.parts(text)]
+    named = [dict(re.findall(r"(§[a-z]) of [\d and-]+ \(commit (\w+)\)", part)) for part in tables_of]
+    every = [pair for notes in named for pair in notes.items()]
+    assert len({mark for mark, _ in every}) == len(set(every)) == len({commit for _, commit in every}) > 2
+    for part, notes in zip(tables_of, named, strict=True):
+        assert set(re.findall(r"\d\**†?(§[a-z]?)", part)) == set(notes)
 
 
 def test_single_calls_stand_beside_those_back_to_back(path):
@@ -383,14 +400,14 @@ def test_what_another_program_took_is_marked_beside_todays(path):
     single = {"lone_us": 90.0, "lone_p5_us": 88.0, "lone_p95_us": 99.0}
     saved(path, (before, [network("ours", 99.0, mode="rotating")]), [network("ours", 60.0, **single)])
     text = tables.network_single(results.load(path))
-    assert rows(text)[2][3:5] == ["60.0", "99.0§"]
-    assert text.endswith("§ Measured on 2031-01-01, with an earlier version of this repository.")
+    assert rows(text)[2][3:5] == ["60.0", "99.0§a"]
+    assert text.endswith("Measured with earlier versions of this repository: §a of 2031-01-01 (commit bad1dea).")
     called = {"case": f"{tables.NETWORK}, called"}
     saved(path, (before, [network("ours", 300.0, launch="eager") | called]))
     text = tables.network_called(results.load(path))
-    assert [row[2] for row in rows(text)[2:]] == ["60.0", "300§"]  # and no ratio of two programs
+    assert [row[2] for row in rows(text)[2:]] == ["60.0", "300§a"]  # and no ratio of two programs
     assert "in brackets" not in text
-    assert text.endswith("§ Measured on 2031-01-01, with an earlier version of this repository.")
+    assert text.endswith("Measured with earlier versions of this repository: §a of 2031-01-01 (commit bad1dea).")
 
 
 def test_a_large_error_stands_for_the_one_against_float64():
