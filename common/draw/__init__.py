@@ -92,7 +92,7 @@
     draw.predicted_and_measured(panels)      one dot per tile: µs predicted against the oracle's
     draw.chosen_ranges(centres, counts, ends)   a tensor's numbers, and the upper end that each method chooses
     draw.errors_by_layer({"int8": errors})   an error per layer, a row of dots per network
-    draw.steps_of_formats(6.0)               the numbers that int8 and e4m3 have with one scale
+    draw.numbers_of_formats(6.0)             the numbers that int8 and e4m3 have with one scale
     draw.folded_step(("Conv", "ReLU6"))      the layers of a quantized file that become one integer step
     draw.byte_fragments()                    which lane holds which bytes of mma.m16n8k32
     draw.energy_bars(groups)                 millijoules per image, above idle and with idle power
@@ -119,7 +119,7 @@ from .multiprocessor import block_limits, divergence, issue_slots, levels, multi
 from .networks import links, onnx_parts, paddings, short_name, walk
 from .persistent import phases_memory
 from .planning import arena, fusion_kinds, live_ranges, saved_bytes, steps
-from .quantization import chosen_ranges, codes_used, errors_by_layer, folded_step, number_line, steps_of_formats
+from .quantization import chosen_ranges, codes_used, errors_by_layer, folded_step, number_line, numbers_of_formats
 from .ranges import accumulators, channel_spreads, headroom, weight_sizes
 from .reduction import tree
 from .roofline import kernel_borders, roofline
@@ -187,6 +187,7 @@ __all__ = [
     "multiprocessor",
     "neighbours",
     "number_line",
+    "numbers_of_formats",
     "onnx_parts",
     "outputs",
     "paddings",
@@ -216,7 +217,6 @@ __all__ = [
     "spacing",
     "split_channels",
     "steps",
-    "steps_of_formats",
     "strips",
     "sum_levels",
     "taps",

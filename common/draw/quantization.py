@@ -121,7 +121,7 @@ def errors_by_layer(rows: Mapping[str, Sequence[float]], label: str = "relative 
     return Drawing(figure, f"Dots of the {label} against the layer, on a logarithmic axis. {said}.")
 
 
-def steps_of_formats(greatest: float = 6.0) -> Drawing:
+def numbers_of_formats(greatest: float = 6.0) -> Drawing:
     """The numbers from 0 to `greatest`, above 0, that int8 and e4m3 have with one scale; every fourth of int8's."""
     from ..quantize.formats import LARGEST, e4m3
 

@@ -3,8 +3,8 @@
     FORMATS["e4m3"](x, greatest)                        an array rounded to a format, as float32
     outputs_in(graph, parameters, x, layers, "e4m3")    a network with some layers' inputs and weights in a format
 
-e4m3 has a sign, 4 bits of exponent and 3 of fraction: steps of 1/8 to 1/16 of a number from 2^−6 to 448, of 2^−9 below.
-It has no infinity. (P. Micikevicius et al., arXiv:2209.05433, section 3.)
+e4m3 has a sign, 4 bits of exponent and 3 of fraction: a spacing of 1/8 to 1/16 of a number from 2^−6 to 448, and of
+2^−9 below. It has no infinity. (P. Micikevicius et al., arXiv:2209.05433, section 3.)
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ PRODUCTS = (kinds.Conv2d, kinds.Linear)
 
 
 def e4m3(x: np.ndarray) -> np.ndarray:
-    """Each number rounded to e4m3, a half to the even fraction; beyond ±448 the result is ±448. float32."""
+    """Each number rounded to e4m3, round half to even; beyond ±448 the result is ±448. float32."""
     x = np.asarray(x, np.float64)
     _, exponent = np.frexp(x)  # |x| = 0.5 … 1 · 2^exponent
     step = np.ldexp(1.0, np.maximum(exponent - 1, LEAST_EXPONENT) - FRACTION)

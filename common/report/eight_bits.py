@@ -1,16 +1,15 @@
 """What notebook 06/15 shows of the records in int8 and fp8.
 
-eight_bits.shares_of_bytes(recorded)   by batch size, fp16's time and what the bytes of fused blocks alone would take
-eight_bits.table(recorded)             times and energy in int8 beside fp16
-eight_bits.savings(recorded)           by batch size, the share of fp16's time that int8 should save, and did
-eight_bits.fp8(recorded)               products of the 7×7 stage in fp16, int8 and fp8
+eight_bits.inputs(recorded)   by batch size, fp16's time, the bytes and the multiply-adds of fused blocks
+eight_bits.table(recorded)    times and energy in int8 beside fp16
+eight_bits.fp8(recorded)      1×1 convolutions of the 7×7 stage in fp16, int8 and fp8
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from .. import topology
-from ..measure.roofline import Peaks, Work, arithmetic_us
+from ..measure.roofline import Work
 from ..network.steps import fuse
 from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
@@ -40,23 +39,26 @@ def fused_work(batch: int, itemsize: int) -> Work:
     return sum(works, Work(0, 0))
 
 
-def shares_of_bytes(recorded: Results) -> dict[int, tuple[float, float, float]]:
-    """By batch size: (µs of the fp16 network, µs of its least bytes at the rate of a copy, µs of half of them)."""
-    rate = Peaks.recorded(recorded).copy_bytes_per_s
-    found = _of(recorded, "network", "fp16", mode="hot")
-    return {
-        batch: (r["median_us"], *(1e6 * fused_work(batch, size).bytes / rate for size in (2, 1)))
-        for batch, r in sorted(found.items())
-    }
+def inputs(recorded: Results) -> dict[int, tuple[float, int, int]]:
+    """By batch size: (µs of the fp16 network, its least bytes, its multiply-adds), for an estimate of what int8 saves.
+
+    The time is the one that `table` has beside the time in int8, so batch sizes without records in int8 are left out.
+    """
+    found = {}
+    for row in rows(recorded):
+        if row["fp16_us"] is not None:
+            work = fused_work(row["batch"], 2)
+            found[row["batch"]] = (row["fp16_us"], work.bytes, work.flops // 2)
+    return found
 
 
 def rows(recorded: Results) -> Iterator[dict[str, Any]]:
     """By batch size in int8: the times of ours in int8 and in fp16, their ratio, ONNX Runtime's time, mJ of an image.
 
-    metered_us: the times of the two networks whose energies these are.
+    measured_us: the times of the two networks whose energies these are.
 
-    Both times of ours are of one process, where they were timed in turn, if its record has their ratio. Both energies
-    are of one process, metered in turn.
+    Both times of ours are of one process, where they were timed alternately, if its record has their ratio. Both
+    energies are of one process, measured alternately.
     """
     fp16, beside = _of(recorded, "network", "fp16", mode="hot"), fp16_beside_int8(recorded)
     energy8 = _of(recorded, "energy", "int8")
@@ -75,7 +77,7 @@ def rows(recorded: Results) -> Iterator[dict[str, Any]]:
             "onnxruntime_us": theirs[batch]["median_us"] if batch in theirs else None,
             "mj": energy8[batch]["mj_per_image"] if batch in energy8 else None,
             "fp16_mj": energy16[batch]["mj_per_image"] if batch in energy16 else None,
-            "metered_us": tuple(of[batch]["time_us"] for of in (energy8, energy16) if batch in of),
+            "measured_us": tuple(of[batch]["time_us"] for of in (energy8, energy16) if batch in of),
         }
 
 
@@ -100,28 +102,15 @@ def table(recorded: Results) -> None:
         cells = (f"{shown(row[name], columns[name][1]):>{len(columns[name][0]) + 3}}" for name in kept)
         print(f"{row['batch']:>5}" + "".join(cells))
     for row in found:
-        if len(row["metered_us"]) == 2:
-            us8, us16 = row["metered_us"]
-            print(f"The networks that were metered at batch {row['batch']}: int8 {us8:,.0f} µs, fp16 {us16:,.0f} µs.")
+        if len(row["measured_us"]) == 2:
+            us8, us16 = row["measured_us"]
+            times = f"{us8:,.0f} µs in int8, {us16:,.0f} µs in fp16"
+            print(f"Energy at batch {row['batch']}: of networks that took {times}.")
     unknown = [f"{row['batch']}" for row in found if row["mj"] is None]
     energies = f"energy in int8 at batch {', '.join(unknown)}"
     missing = [*["ONNX Runtime in int8"] * ("onnxruntime_us" not in kept), *[energies] * bool(unknown)]
     if missing:
         print(f"Not recorded on this card: {', '.join(missing)}.")
-
-
-def savings(recorded: Results) -> dict[int, tuple[float, float]]:
-    """By batch size, shares of fp16's time: (what half the bytes and products would save, what int8 saved).
-
-    Bytes at the rate of a copy, products at the rate of large products in fp16; their times are added up.
-    """
-    peaks = Peaks.recorded(recorded)
-    saved = {row["batch"]: 1 - row["ratio"] for row in rows(recorded) if row["ratio"] is not None}
-    return {
-        batch: ((halves - codes + arithmetic_us(fused_work(batch, 2), "fp16", peaks) / 2) / us, saved[batch])
-        for batch, (us, halves, codes) in shares_of_bytes(recorded).items()
-        if batch in saved
-    }
 
 
 def fp8(recorded: Results) -> None:

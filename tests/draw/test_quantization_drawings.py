@@ -42,10 +42,10 @@ def test_errors_by_layer_say_median_and_largest():
             draw.errors_by_layer(rows)
 
 
-def test_steps_of_formats_are_those_of_e4m3():
-    assert "e4m3: 127 numbers, dense near 0 and 8 in the upper half" in draw.steps_of_formats(6.0).alt
+def test_numbers_of_formats_are_those_of_e4m3():
+    assert "e4m3: 127 numbers, dense near 0 and 8 in the upper half" in draw.numbers_of_formats(6.0).alt
     with pytest.raises(ValueError, match="greatest must be above 0"):
-        draw.steps_of_formats(0)
+        draw.numbers_of_formats(0)
 
 
 def test_a_folded_step_names_the_layers_of_the_file():

@@ -3,7 +3,7 @@
 import pytest
 
 from common.lab import left
-from common.measure.roofline import Peaks, arithmetic_us
+from common.measure.roofline import Peaks, arithmetic_us, memory_us
 from common.report import eight_bits, results, tables
 from common.report.results import Results
 
@@ -15,35 +15,28 @@ def test_without_records_it_says_how_to_make_them(capsys):
     assert "`python -m common bench network --precision int8 --save`" in said and "bench fp8 --save" in said
 
 
-def test_fused_bytes_are_halved_by_codes():
-    assert eight_bits.fused_work(256, 2).bytes == pytest.approx(2 * eight_bits.fused_work(256, 1).bytes, rel=0.01)
-    shares = eight_bits.shares_of_bytes(results.load(tables.CARD))
-    assert all(halves < us for us, halves, _ in shares.values())
+def test_codes_have_half_the_bytes():
+    assert eight_bits.fused_work(256, 2).bytes == 2 * eight_bits.fused_work(256, 1).bytes
 
 
-def test_bytes_and_products_alone_explain_less_than_half_of_the_time_in_fp16():
+def test_inputs_are_the_fp16_times_of_the_table_and_the_work_of_fused_blocks():
+    recorded = results.load(tables.CARD)
+    found = eight_bits.inputs(recorded)
+    shown = {row["batch"]: row["fp16_us"] for row in eight_bits.rows(recorded)}
+    assert shown == {batch: us for batch, (us, *_) in found.items()}
+    for batch, (_, size, multiply_adds) in found.items():
+        assert size == eight_bits.fused_work(batch, 2).bytes
+        ours = sum(work.flops for work in left.work("fp16", batch))
+        assert 2 * multiply_adds == pytest.approx(ours, rel=0.01)
+
+
+def test_bytes_and_multiply_adds_at_full_rates_take_less_than_half_of_the_time_in_fp16():
     recorded = results.load(tables.CARD)
     peaks = Peaks.recorded(recorded)
-    share = {}
-    for batch, (us, halves, _) in eight_bits.shares_of_bytes(recorded).items():
-        products = sum(arithmetic_us(work, "fp16", peaks) for work in left.work("fp16", batch))
-        share[batch] = products / us
-        assert halves + products < us / 2, "notebook 15: less than half of the time"
-    assert 0.22 < share[256] < 0.28, "notebook 15: a quarter of the time"
-    assert share[256] == max(share.values()), "notebook 15: a smaller share at the other sizes"
-
-
-def test_savings_are_half_of_the_bytes_and_products_beside_what_was_recorded():
-    recorded = results.load(tables.CARD)
-    peaks = Peaks.recorded(recorded)
-    ratios = {row["batch"]: row["ratio"] for row in eight_bits.rows(recorded)}
-    found = eight_bits.savings(recorded)
-    for batch, (us, halves, _) in eight_bits.shares_of_bytes(recorded).items():
-        products = sum(arithmetic_us(work, "fp16", peaks) for work in left.work("fp16", batch))
-        estimated, saved = found[batch]
-        assert estimated == pytest.approx((halves + products) / 2 / us, rel=0.01) and saved == 1 - ratios[batch]
-    assert all(estimated < 0.25 for estimated, _ in found.values()), "notebook 15: less than a quarter"
-    assert found[32][1] > found[32][0], "notebook 15: at batch 32 the estimate is too low"
+    for batch, (us, *_) in eight_bits.inputs(recorded).items():
+        work = eight_bits.fused_work(batch, 2)
+        both = memory_us(work, peaks) + arithmetic_us(work, "fp16", peaks)
+        assert both < us / 2, "notebook 15: less than half of the time"
 
 
 def test_the_times_of_int8_stand_beside_those_of_fp16(capsys):
@@ -81,7 +74,7 @@ def test_a_column_that_nothing_was_recorded_for_is_left_out_and_named(capsys):
 def test_both_energies_are_of_one_process(capsys):
     keys = {"case": tables.NETWORK, "batch": 256, "run": "a", "layout": "NHWC", "launch": "graph"}
     timed = {**keys, "suite": "network", "mode": "hot", "implementation": "ours", "median_us": 80.0}
-    metered = [
+    energies = [
         {**keys, "suite": "energy", "implementation": name, "precision": precision, "mj_per_image": mj, "time_us": us}
         for name, precision, mj, us in (
             ("ours", "int8", 1.5, 81.0),
@@ -90,9 +83,9 @@ def test_both_energies_are_of_one_process(capsys):
         )
     ]
     runs = {"a": {"card": "a card", "date": "2026-01-01"}}
-    found = Results(runs, [{**timed, "precision": "int8"}, {**timed, "precision": "fp16"}, *metered])
+    found = Results(runs, [{**timed, "precision": "int8"}, {**timed, "precision": "fp16"}, *energies])
     (row,) = eight_bits.rows(found)
     assert (row["mj"], row["fp16_mj"]) == (1.5, 2.0)
     eight_bits.table(found)
     said = capsys.readouterr().out
-    assert "energy" not in said and "metered at batch 256: int8 81 µs, fp16 92 µs" in said
+    assert "energy in int8" not in said and "batch 256: of networks that took 81 µs in int8, 92 µs in fp16" in said

@@ -23,31 +23,31 @@ def rounded(x, mistake=""):
     _, exponent = np.frexp(x)
     if mistake == "exponent of frexp":
         exponent = exponent + 1
-    step = np.ldexp(1.0, np.maximum(exponent - 1, least) - bits)
-    v = x / step
+    spacing = np.ldexp(1.0, np.maximum(exponent - 1, least) - bits)
+    v = x / spacing
     if mistake == "half away":
         v = np.sign(v) * np.floor(np.abs(v) + 0.5)
     elif mistake == "truncated":
         v = np.trunc(v)
-    elif mistake == "one step":
-        v, step = np.rint(x * 8), 0.125
+    elif mistake == "one spacing":
+        v, spacing = np.rint(x * 8), 0.125
     else:
         v = np.rint(v)
-    result = v * step
+    result = v * spacing
     if mistake == "infinity":
         return np.where(np.abs(result) > largest, np.copysign(np.inf, x), result).astype(np.float32)
     return (result if mistake == "no end" else np.clip(result, -largest, largest)).astype(np.float32)
 
 
 MISTAKES = {
-    "half away": "a half goes to the even fraction: halfway between 1 and 1.125 lies 1.0625, and it becomes 1",
+    "half away": "round half to even: halfway between 1 and 1.125 lies 1.0625, and it becomes 1",
     "truncated": "round to the nearest number; a conversion to int cuts off",
-    "one step": "the step is not the same everywhere: from 2^e to 2^(e+1) it is 2^(e−3)",
-    "exponent of frexp": "the step is twice what it should be. There are 8 steps from one power of two to the next; and"
-    " frexp() gives 0.5 to 1 times a power of two, so the number's own exponent is one less",
-    "two bits of fraction": "3 bits of fraction: 8 steps from one power of two to the next",
-    "four bits of fraction": "3 bits of fraction: 8 steps from one power of two to the next",
-    "no subnormals": "below 2⁻⁶ the step stays at 2⁻⁹: the exponent ends at −6",
+    "one spacing": "the spacing is not the same everywhere: from 2^e to 2^(e+1) it is 2^(e−3)",
+    "exponent of frexp": "the spacing is twice what it should be. There are 8 numbers from one power of two to the"
+    " next; and frexp() gives 0.5 to 1 times a power of two, so the number's own exponent is one less",
+    "two bits of fraction": "3 bits of fraction: 8 numbers from one power of two to the next",
+    "four bits of fraction": "3 bits of fraction: 8 numbers from one power of two to the next",
+    "no subnormals": "below 2⁻⁶ the spacing stays at 2⁻⁹: the exponent ends at −6",
     "largest of 480": "the largest number is 448: the last code of the last exponent means NaN",
     "largest of 240": "the largest number is 448: e4m3 uses its highest exponent for numbers, not for infinity",
     "infinity": "there is no infinity: what is beyond 448 saturates",
@@ -62,7 +62,7 @@ def compare_with(round_e4m3, x, what):
     shape = np.shape(got)
     require(shape == x.shape, what=f"{what}: shape {shape}, expected {x.shape}", hint="one number for each")
     known = ((rounded(x, mistake), told) for mistake, told in MISTAKES.items())
-    hint = "the power of two below |x|, the step there, and the nearest multiple of the step"
+    hint = "the power of two below |x|, the spacing there, and the nearest multiple of the spacing"
     compare(np.asarray(got, np.float32), e4m3(x), what=what, hint=hint, mistakes=known)
 
 
