@@ -2,6 +2,7 @@
 
 rivals.show(recorded)      µs per batch, times ours with its interval, what multiplies, errors
 rivals.draw(recorded)      the same as bars, one panel per batch and class of errors
+rivals.fastest(recorded, error_class)   by batch and library: its fastest way, in fp16 or TF32 if errors are fp16's
 rivals.from_host(recorded) ours and cuDNN's with copies from the host and back, beside the times in GPU memory
 """
 
@@ -23,6 +24,23 @@ def columns(
     """By batch: the Rivals of a class of errors in ours' precision, by implementation; without ours no batch."""
     found = {batch: tables.race(recorded, error_class, batch, CLASSES[error_class]) for batch in batches}
     return {batch: column for batch, column in found.items() if "ours" in column}
+
+
+def fastest(
+    recorded: Results, error_class: str, batches: Sequence[int] = BATCHES
+) -> dict[int, dict[str, tables.Rival]]:
+    """`columns`, where a library that was faster in TF32 than in fp16 counts with its time in TF32."""
+    found = columns(recorded, error_class, batches)
+    if error_class != "half":
+        return found
+    in_tf32 = tables.race_in_tf32(recorded, found)
+    return {
+        batch: {
+            name: min((one, in_tf32.get(batch, {}).get(name, one)), key=lambda rival: rival.us)
+            for name, one in column.items()
+        }
+        for batch, column in found.items()
+    }  # fmt: skip
 
 
 def times_ours(column: dict[str, tables.Rival], name: str) -> float:
@@ -121,7 +139,7 @@ def draw(recorded: Results) -> None:
     )
     said = []
     for line, (error_class, precision) in zip(panels, CLASSES.items(), strict=True):
-        found = columns(recorded, error_class)
+        found = fastest(recorded, error_class)
         for panel, batch in zip(line, BATCHES, strict=True):
             column = found.get(batch, {})
             parts = []
@@ -138,11 +156,12 @@ def draw(recorded: Results) -> None:
             panel.set_yticks(range(len(names)), names, fontsize=10)
             if column:
                 panel.set(ylim=(len(names) - 0.5, -0.5), xlim=(0, 1.85 * max(one.us for one in column.values())))
-            panel.set_title(f"{precision}, batch {batch}", fontsize=10, loc="left")
+            title = f"{precision}{' or TF32' if error_class == 'half' else ''}, batch {batch}"
+            panel.set_title(title, fontsize=10, loc="left")
             panel.spines[["top", "right"]].set_visible(False)
             panel.tick_params(axis="x", labelsize=8)
             panel.xaxis.set_major_locator(plt.MaxNLocator(2))
-            said.append(f"{precision}, batch {batch}: {', '.join(parts) or 'not measured'}")
+            said.append(f"{title}: {', '.join(parts) or 'not measured'}")
     for panel in panels[-1]:
         panel.set_xlabel("µs per batch", fontsize=10)
     plots.show(

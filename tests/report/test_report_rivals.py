@@ -45,6 +45,15 @@ def test_what_is_better_in_tf32_is_a_row_and_what_is_better_in_another_run_a_foo
     assert "‡ The same library was faster in another run: cuDNN, layer by layer, fp16, batch 1: 200 µs" in said
 
 
+def test_a_library_counts_with_its_faster_format(recorded):
+    """TF32 where its errors are those of fp16; ours, and what was faster in fp16, as they are."""
+    assert {name: one.us for name, one in rivals.fastest(recorded, "half")[1].items()} == {
+        "ours": 60.0, "cudnn": 300.0, "xla": 450.0,
+    }  # fmt: skip
+    assert {name: one.us for name, one in rivals.columns(recorded, "half")[1].items()}["xla"] == 500.0
+    assert rivals.fastest(recorded, "single") == rivals.columns(recorded, "single")
+
+
 def test_no_printed_line_is_wider_than_a_page(recorded, capsys):
     for one in (recorded, results.load(tables.CARD)):
         rivals.show(one)
