@@ -2,9 +2,9 @@ def overlapped_us(kernel_times, boundary_us, visible_us):
     """µs from the start of the first kernel to the end of the last one.
 
     kernel_times: a tuple (prologue_us, body_us, programmatic) per kernel, in launch order.
-    boundary_us: in an ordinary launch, from the previous kernel's end to the start of the
+    boundary_us: in an ordinary launch, from the previous body's end to the start of the
         prologue. The body follows the prologue.
-    visible_us: in a programmatic launch, from the previous kernel's end until its writes are
+    visible_us: in a programmatic launch, from the previous body's end until its writes are
         visible, so that the wait returns. The prologue starts when the previous kernel's body
         starts; the body starts when the prologue is over and the wait has returned.
     The first kernel has no previous kernel: its body follows its prologue.
