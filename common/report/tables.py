@@ -592,7 +592,7 @@ def headline(recorded: Results) -> str:
                 ratios.append([ROWS[name], *(_times_ours(one) for one in chosen)])
         parts.append((title, ["µs per batch", "arithmetic", *_batches(BATCHES), "error"], times, 2))
         parts.append((
-            f"Times over ours; in brackets the 95 % interval, where it is {NARROW} or wider",
+            f"Times over ours, of the table above; in brackets the 95 % interval, where it is {NARROW} or wider",
             ["", *_batches(BATCHES)], ratios, 1,
         ))  # fmt: skip
     intro = (
