@@ -307,7 +307,7 @@ def few_rows(
 ) -> Any:
     """out = x · weightᵀ + bias for few rows of x, as torch.nn.functional.linear. Requires sm_80.
 
-    x: (N, K), N at most MOST_ROWS; of float16 at most few_rows.MOST_ROWS, on tensor cores if more than MOST_ROWS.
+    x: (N, K), N at most MOST_ROWS; of float16 at most few_rows.MOST_ROWS[2], on tensor cores if more than MOST_ROWS.
     weight: (O, K), K a multiple of 16 bytes. bias: (O,) or None. out: (N, O). float32 or float16, accumulated in
     float32. programmatic: as in inverted_residual. tile: of the kernel without tensor cores; default: linear_rule.
     Returns out. ValueError and TypeError name the argument that does not fit.

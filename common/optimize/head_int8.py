@@ -141,7 +141,7 @@ def few_rows_int8(
 ) -> Any:
     """out = kernels.linear_int8(x, weight, bias, multiplier, to_float=True), bit for bit, for few rows of x.
 
-    x: (N, K) int8, N at most few_rows.MOST_ROWS, K a multiple of 16; weight: (O, K) int8; bias: (O,) int32 or None;
+    x: (N, K) int8, N at most few_rows.MOST_ROWS[1], K a multiple of 16; weight: (O, K) int8; bias: (O,) int32 or None;
     multiplier: (O,) float32; out: (N, O) float32. programmatic: as in inverted_residual. Requires sm_80.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape does not fit.
     """

@@ -90,6 +90,19 @@ def test_every_candidate(rng, two_blocks, p, c, o):
         check(rng, p, c, o, used, "relu6")
 
 
+def traced(given, want, c, used):
+    """The trace of one launch, whose outputs are right."""
+    out = poisoned(want.shape, np.float16)
+    with kernels.recorded() as launches:
+        kernels.pointwise(**given, out=out, variant="persistent", tile=used)
+    (launch,) = launches
+    kernel = launch.compiled()
+    cuda.allow_shared(kernel, launch.shared_limit)
+    report = cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
+    agrees(out, want, c)
+    return report
+
+
 TRACED = [tile(64, 32, 2, 2, 1), tile(64, 32, 2, 3, 0), tile(128, 32, 1, 2, 1)]
 
 
@@ -100,14 +113,7 @@ def test_the_trace_finds_nothing(rng, two_blocks, used):
     """No race, no read before a copy has come, no bank conflict on the way out; more tiles than blocks, and tails."""
     o = used["BN"] + 8
     given, want = problem(rng, 3 * used["BM"] * used["TEAMS"] + 5, 200, o)
-    out = poisoned(want.shape, np.float16)
-    with kernels.recorded() as launches:
-        kernels.pointwise(**given, out=out, variant="persistent", tile=used)
-    (launch,) = launches
-    kernel = launch.compiled()
-    cuda.allow_shared(kernel, launch.shared_limit)
-    report = cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
-    agrees(out, want, 200)
+    report = traced(given, want, 200, used)
     assert report.findings == ()
     assert report.shared_stores.conflicts == 0
 
@@ -135,14 +141,7 @@ def test_blocks_of_a_cluster_share_the_channels(rng, used, p, c, o):
 @simulator_only
 def test_the_trace_finds_nothing_in_a_cluster(rng):
     given, want = problem(rng, 69, 256, 40)
-    out = poisoned(want.shape, np.float16)
-    with kernels.recorded() as launches:
-        kernels.pointwise(**given, out=out, variant="persistent", tile=CLUSTERS[0])
-    (launch,) = launches
-    kernel = launch.compiled()
-    cuda.allow_shared(kernel, launch.shared_limit)
-    report = cuda.trace(kernel, launch.grid, launch.block, launch.args, launch.shared_mem)
-    agrees(out, want, 256)
+    report = traced(given, want, 256, CLUSTERS[0])
     assert report.findings == ()
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from ... import cuda
 from ...cuda import checks, layout
+from ...cuda.machine_code import CARDS
 from .. import int8_arguments as arguments
 from .. import vectors
 from ..int8 import HIGH, LOW
@@ -34,7 +35,6 @@ ladder = Ladder(
 THREADS = 128  # per block
 COLUMNS = {1: 8, 2: 4}  # the most of a strip, by stride
 ROWS = (7, 4, 2, 1)  # of a strip
-H200 = 132  # multiprocessors, for which the simulator chooses
 FILLED = 256  # threads of a multiprocessor that "strips" needs to be faster
 
 
@@ -115,7 +115,7 @@ def depthwise_int8(
 def _rows(strips: int, height: int) -> int:
     """Rows of a strip: the most of ROWS with which each multiprocessor has enough threads; 0: no number gives enough.
 
-    strips: threads, if one goes down the image.
+    strips: threads, if one goes down the image. The simulator chooses as for an H200.
     """
-    enough = FILLED * (cuda.multiprocessors() if cuda.backend() == "gpu" else H200)
+    enough = FILLED * (cuda.multiprocessors() if cuda.backend() == "gpu" else CARDS["H200"].multiprocessors)
     return next((rows for rows in ROWS if strips * checks.blocks(height, rows) >= enough), 0)
