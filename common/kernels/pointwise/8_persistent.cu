@@ -9,8 +9,8 @@
 //         A block is set up once, and its ring of STAGES goes on from tile to tile. With TEAMS = 2 two groups of warpgroups take
 //         turns: the products of one tile run while the one before is stored. Sums begin at bias + residual, whose reads thus
 //         end before the products do.
-//         With SPLIT a cluster of so many blocks shares a tile: each multiplies its part of the channels, for a tile that is so
-//         much larger, and thus reads each pixel and weight less often. For layers with fewer tiles than multiprocessors.
+//         With SPLIT = 2 the two blocks of a cluster share a tile: each multiplies half of the channels, for a tile twice as
+//         large, and thus reads each pixel and weight less often. For layers with fewer tiles than multiprocessors.
 // Costs   four warps that multiply nothing. Blocks have whole tiles: one more than there are multiprocessors doubles the time,
 //         so BM and BN go with the layer. Weights that stay leave less room for pixels in flight. Runs on Hopper only.
 //
@@ -82,21 +82,19 @@ __device__ __forceinline__ void store_rows(const float (&acc)[J][4], scalar_t* p
     }
 }
 
-// A block of a cluster sends the sums of its part of the channels to those that add them up, OUTPUTS each.
-using Sums = float4[SPLIT][OUTPUTS / 8][CONSUMERS * 128];
-__device__ __forceinline__ void send_sums(const float (&acc)[BN / 8][4], Sums& sums, Mailbox* box) {
+// With SPLIT: the sums of the outputs that the other block stores are sent there; those of its own stay in registers.
+using Sums = float4[OUTPUTS / 8][CONSUMERS * 128];
+__device__ __forceinline__ void send_sums(const float (&acc)[BN / 8][4], float (&own)[OUTPUTS / 8][4], Sums& sums, Mailbox* box, int rank) {
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j)
-        box->send(&sums[cluster_rank()][j % (OUTPUTS / 8)][threadIdx.x], j / (OUTPUTS / 8), make_float4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]));
-}
-__device__ __forceinline__ void add_sums(float (&acc)[OUTPUTS / 8][4], const Sums& sums) {
+    for (int j = 0; j < OUTPUTS / 8; ++j) {
+        float other[4];
 #pragma unroll
-    for (int j = 0; j < OUTPUTS / 8; ++j)
-#pragma unroll
-        for (int rank = 0; rank < SPLIT; ++rank) {
-            const float4 part = sums[rank][j][threadIdx.x];
-            acc[j][0] += part.x, acc[j][1] += part.y, acc[j][2] += part.z, acc[j][3] += part.w;
+        for (int e = 0; e < 4; ++e) {
+            const float first = acc[j][e], second = acc[j + BN / 8 - OUTPUTS / 8][e];
+            own[j][e] = rank ? second : first, other[e] = rank ? first : second;
         }
+        box->send(&sums[j][threadIdx.x], 1 - rank, make_float4(other[0], other[1], other[2], other[3]));
+    }
 }
 
 // The sums over the first `pixels` rows of a tile of clamped outputs: of 16 rows, from `row` on, to `sums`, BN of them.
@@ -146,6 +144,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
     if (SPLIT > 1) cluster_started();
     __syncthreads();
 
+    float own[OUTPUTS / 8][4];  // with SPLIT: sums of this block's channels and outputs
     if (warp >= CONSUMERS * 4) {  // the producer: one thread of the last warpgroup
         registers_down<DOWN>();
         int i = 0;  // counts slices, of all tiles
@@ -205,7 +204,7 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
                 __syncwarp();
                 pool[team].arrive(true), pool[team].wait(1);  // all have read the sums
             } else if (SPLIT > 1)
-                send_sums(acc, sums, box);
+                send_sums(acc, own, sums, box, rank);
             else
                 store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
             i += (TEAMS - 1) * SLICES + 1;
@@ -216,7 +215,10 @@ pointwise(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap
     box->wait(0, adds);
     if (!adds) return;
     const int tile = blockIdx.x / SPLIT, p0 = tile / across * BM + warp * 16, o0 = tile % across * BN + rank * OUTPUTS;
-    float acc[OUTPUTS / 8][4] = {};
-    add_sums(acc, sums);
-    store_rows(acc, parts + warp * 1024, y, p0, o0, P, O, least, most);
+#pragma unroll
+    for (int j = 0; j < OUTPUTS / 8; ++j) {
+        const float4 other = sums[j][threadIdx.x];
+        own[j][0] += other.x, own[j][1] += other.y, own[j][2] += other.z, own[j][3] += other.w;
+    }
+    store_rows(own, parts + warp * 1024, y, p0, o0, P, O, least, most);
 }

@@ -8,7 +8,7 @@ Which are possible, and their order by arithmetic:
 
 A tile is {"BM": pixels, "BN": outputs, "TEAMS": groups of BM / 64 warpgroups that take turns, "STAGES": slices of 128
 bytes of channels under way, "KEEP": whether the weights of a block's outputs stay in shared memory}, as in
-8_persistent.cu, where it may also have "SPLIT": so many blocks share the channels of a tile. `itemsize` is 2 for
+8_persistent.cu, where it may also have "SPLIT": 2 blocks share the channels of a tile. `itemsize` is 2 for
 rung 8, 4 for rung 9, whose weights are pairs of halves: the bytes of floats, and 1 in int8.
 The estimate counts what a multiprocessor multiplies, reads and stores. It orders candidates, and is not to be believed
 as a time.
@@ -83,7 +83,7 @@ def size(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2)
         most = checks.blocks(across * down, blocks)
     rows = tile["STAGES"] * (tile["BM"] + (0 if tile["KEEP"] else tile["BN"]))
     rows += slices * tile["BN"] if tile["KEEP"] else 0
-    sums = tile["BM"] * tile["BN"] * 4 if split > 1 else 0
+    sums = tile["BM"] * tile["BN"] * 4 // split if split > 1 else 0
     shared = rows * SLICE + BARRIERS + sums + (consumers * 4 * ROWS_OUT if itemsize < 4 else 0)
     return Size(blocks, (consumers + 1) * 128, shared, most)
 
@@ -148,7 +148,7 @@ def cycles(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 
     if tile["KEEP"]:
         start += fitted.kept + row * bn / fitted.read_bytes
     if split > 1:  # each sends its sums, waits, and stores a part
-        store = SENT_CYCLES + bm * bn * 4 / fitted.read_bytes + store / split
+        store = SENT_CYCLES + bm * bn * 4 / split / fitted.read_bytes + store / split
     most = size(tile, p, c, o, pooled, itemsize).most
     if tile["TEAMS"] == 1:
         return start + most * (max(multiply, read) + store + fitted.tile)

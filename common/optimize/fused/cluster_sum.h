@@ -21,7 +21,9 @@ struct Mail {
         if (thread == 0) box->open();
     }
     __device__ __forceinline__ void send(float4* to, unsigned rank, float4 sum) { box->send(to, rank, sum); }
-    __device__ __forceinline__ void wait(int thread, unsigned bytes, bool busy) {  // until so many bytes have come
+    // Until so many bytes have come, and what this block's threads put there themselves.
+    __device__ __forceinline__ void wait(int thread, unsigned bytes, bool busy) {
+        __syncthreads();
         if (busy && thread == 0) box->expect(bytes);
         box->wait(turn, busy);
         turn ^= busy;
@@ -42,11 +44,13 @@ __device__ __forceinline__ void add_cluster(const Sums<S>& acc, Workspace<S, Cre
         const unsigned e = row % 2 * 2;
         const float4 sum = make_float4(d[0][e], d[0][e + 1], d[1][e], d[1][e + 1]);
         float4* const to = at.sums + (at.rank * PART + quarter - owner * PART);
-        if (at.pixel_of(row) < G::PIXELS_OUT && at.channel_of(j) < G::O_PADDED)
-            at.post.send(to, at.rank_of_first + owner, sum);
+        if (at.pixel_of(row) < G::PIXELS_OUT && at.channel_of(j) < G::O_PADDED) {
+            if (owner == at.rank) *to = sum;  // a mailbox brings a block's own letters as slowly as those to others
+            else at.post.send(to, at.rank_of_first + owner, sum);
+        }
     }
     const int mine = busy ? larger(0, smaller(PART, G::QUARTERS - at.rank * PART)) : 0;
-    at.post.wait(at.thread, S::SPLIT * mine * 16, busy);
+    at.post.wait(at.thread, (S::SPLIT - 1) * mine * 16, busy);
     for (int i = at.thread; i < mine; i += S::THREADS) {
         float v[4] = {};
 #pragma unroll

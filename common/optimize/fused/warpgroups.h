@@ -346,11 +346,14 @@ template <class S> struct Warpgroups {
                 float4* const sums = (float4*)(shared + (G::OVER ? 0 : G::SUMS_0)) + thread;
                 if (G::OVER) cluster_sync();  // when no block of the cluster reads it any more
 #pragma unroll
-                for (int j = 0; j < G::PARTS; ++j)
-                    bar().mail.send(sums + (rank * G::PART + j % G::PART) * S::THREADS, j / G::PART,
-                                    make_float4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]));
+                for (int j = 0; j < G::PARTS; ++j) {
+                    float4* const to = sums + (rank * G::PART + j % G::PART) * S::THREADS;
+                    const float4 four = make_float4(acc[j][0], acc[j][1], acc[j][2], acc[j][3]);
+                    if (j / G::PART == rank) *to = four;
+                    else bar().mail.send(to, j / G::PART, four);
+                }
                 const int part = larger(0, smaller(G::PART, G::PARTS - (int)rank * G::PART));
-                if (thread == 0) bar().mail.expect(S::SPLIT * part * S::THREADS * 16);
+                if (thread == 0) bar().mail.expect((S::SPLIT - 1) * part * S::THREADS * 16);
                 bar().mail.wait(0);
 #pragma unroll
                 for (int j = 0; j < G::PART; ++j)
