@@ -83,47 +83,59 @@ __device__ __forceinline__ void begin_at(int (&d)[4], const uint4* from) {
     d[0] = (int)four.x, d[1] = (int)four.y, d[2] = (int)four.z, d[3] = (int)four.w;
 }
 
-// Of 16 hidden channels what a lane needs.
-struct Weights {
-    unsigned words[WORDS];
-    int hidden_begin[2][4], dw_begin[2][4];
-    End of_hidden[2], of_dw[2];
-
-    __device__ __forceinline__ Weights(const uint4* plane, int lane) {
+// Of 16 hidden channels what a lane needs: `count` words from word `first` on; where sums begin; their ends.
+template <int COUNT> __device__ __forceinline__ void get_words(unsigned (&words)[COUNT], const uint4* plane, int first, int lane) {
 #pragma unroll
-        for (int i = 0; i < WORDS; i += 4) {
-            const uint4 four = plane[i * 8 + lane];
-            words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            End(&end)[2] = i ? of_dw : of_hidden;
-            for (int half = 0; half < 2; ++half)
-                begin_at(i ? dw_begin[half] : hidden_begin[half], plane + 8 * WORDS + 16 * i + 4 * half + lane % 4);
-            const uint4 m = plane[8 * WORDS + 16 * i + 8 + lane % 4], o = plane[8 * WORDS + 16 * i + 12 + lane % 4];
-            // offsets lie the other way round: an fma of three even registers, or three odd ones, takes a cycle more
-            end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.y), __uint_as_float(o.x)}};
-            end[1] = {{__uint_as_float(m.z), __uint_as_float(m.w)}, {__uint_as_float(o.w), __uint_as_float(o.z)}};
-        }
+    for (int i = 0; i < COUNT; i += 4) {
+        const uint4 four = plane[(first + i) * 8 + lane];
+        words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
     }
-    // Whether one fma requantizes these channels: the multipliers of two roundings are large, those of one tiny.
-    __device__ __forceinline__ static bool in_one_step(const uint4* plane) {
-        return __uint_as_float(plane[8 * WORDS + 8].x) < 1;
+}
+__device__ __forceinline__ void get_ends(int (&begin)[2][4], End (&end)[2], const uint4* ends, int lane) {
+    for (int half = 0; half < 2; ++half) begin_at(begin[half], ends + 4 * half + lane % 4);
+    const uint4 m = ends[8 + lane % 4], o = ends[12 + lane % 4];
+    // offsets lie the other way round: an fma of three even registers, or three odd ones, takes a cycle more
+    end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.y), __uint_as_float(o.x)}};
+    end[1] = {{__uint_as_float(m.z), __uint_as_float(m.w)}, {__uint_as_float(o.w), __uint_as_float(o.z)}};
+}
+struct Expanding {
+    unsigned words[ceil_to(TAPS_0, 4)];
+    int begin[2][4];
+    End end[2];
+
+    __device__ __forceinline__ void get(const uint4* plane, int lane) {
+        get_words(words, plane, 0, lane);
+        get_ends(begin, end, plane + 8 * WORDS, lane);
     }
     __device__ __forceinline__ void expand(int (&d)[4], int half, int k, const unsigned (&a)[4]) const {
         const bool is_half = HALF_STEP && k == STEPS - 1;
         const unsigned first = words[4 * k + (is_half ? half : 2 * half)];
-        if (is_half && k == 0) mma_bytes_k16<false>(d, {a[0], a[1]}, first, hidden_begin[half]);
+        if (is_half && k == 0) mma_bytes_k16<false>(d, {a[0], a[1]}, first, begin[half]);
         else if (is_half) mma_bytes_k16<false>(d, {a[0], a[1]}, first);
-        else if (k == 0) mma_s8(d, a, {first, words[4 * k + 2 * half + 1]}, hidden_begin[half]);
+        else if (k == 0) mma_s8(d, a, {first, words[4 * k + 2 * half + 1]}, begin[half]);
         else mma_s8(d, a, {first, words[4 * k + 2 * half + 1]});
     }
+};
+struct Convolving {
+    static constexpr int FIRST = TAPS_0 / 4 * 4;
+    unsigned words[WORDS - FIRST];
+    int begin[2][4];
+    End end[2];
+
+    __device__ __forceinline__ Convolving(const uint4* plane, int lane) {
+        get_words(words, plane, FIRST, lane);
+        get_ends(begin, end, plane + 8 * WORDS + 16, lane);
+    }
     __device__ __forceinline__ void depthwise(int (&d)[4], int half, int ky, const unsigned (&a)[4]) const {
-        const unsigned b[2] = {words[TAPS_0 + 6 * half + 2 * ky], words[TAPS_0 + 6 * half + 2 * ky + 1]};
-        if (ky == 0) mma_bytes<true>(d, a, b, dw_begin[half]);
+        const unsigned* const taps = words + TAPS_0 - FIRST + 6 * half + 2 * ky;
+        const unsigned b[2] = {taps[0], taps[1]};
+        if (ky == 0) mma_bytes<true>(d, a, b, begin[half]);
         else mma_bytes<true>(d, a, b);
     }
+    __device__ __forceinline__ unsigned project(int n) const { return words[PROJECT_0 - FIRST + n]; }
 };
+// Whether one fma requantizes these channels: the multipliers of two roundings are large, those of one tiny.
+__device__ __forceinline__ bool in_one_step(const uint4* plane) { return __uint_as_float(plane[8 * WORDS + 8].x) < 1; }
 
 // Four sums of two channels of two pixels as codes + 128, and the sums of the channels' second eight.
 template <bool EXACT>
@@ -212,14 +224,13 @@ __device__ __forceinline__ void fetch(const signed char* x, int index, signed ch
     }
 }
 
-// 16 hidden channels of an item: while row y is convolved, y + 1 is expanded and x of y + 2 comes; an output is
-// projected a step after its last row.
-template <bool EXACT>
-__device__ __forceinline__ void add_plane(int (&sums)[STRIP][EIGHTS][4], const Weights& w, const signed char* x,
-                                          const Place& place, int lane) {
-    unsigned a[2][ST][STEPS][4], two[2][4];
-    int d[2][ST][4], acc[3][2][4];
-    const auto load = [&](int y) {
+// An item's rows of x on their way through expand.
+struct Rows {
+    const signed char* x;
+    unsigned a[2][ST][STEPS][4];
+    int d[2][ST][4];
+
+    __device__ __forceinline__ void load(int y, int lane) {
 #pragma unroll
         for (int p = 0; p < ST; ++p)
 #pragma unroll
@@ -232,40 +243,52 @@ __device__ __forceinline__ void add_plane(int (&sums)[STRIP][EIGHTS][4], const W
                     to[0] = low[0], to[1] = low[1];
                 } else ldmatrix_x4(to, from + exchanged(lane % 8, 2 * k + lane / 16) * 16);
             }
-    };
-    const auto expand = [&](int y) {
+    }
+    __device__ __forceinline__ void expand(int y, const Expanding& w) {
 #pragma unroll
         for (int k = 0; k < STEPS; ++k)
 #pragma unroll
             for (int i = 0; i < 2 * ST; ++i) w.expand(d[i % 2][i / 2], i % 2, k, a[y % 2][i / 2][k]);
-    };
+    }
+};
+
+// 16 hidden channels of an item: while row y is convolved, y + 1 is expanded and x of y + 2 comes; an output is
+// projected a step after its last row. Row 0 has been expanded; at the end it is, with the next channels' weights.
+template <bool EXACT>
+__device__ __forceinline__ void add_plane(int (&sums)[STRIP][EIGHTS][4], Rows& rows, Expanding& w, const uint4* plane,
+                                          const uint4* next, const Place& place, int lane) {
+    unsigned two[2][4];
+    int acc[3][2][4];
+    const Convolving c(plane, lane);
     const auto put = [&](int y) {
         unsigned real[ST];
         place.real(real, y, y > 0 && y < ROWS - 1 && OUT_H % STRIP == 0);
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-            codes_of_hidden<EXACT>(two[half], d[half], w.of_hidden[half], real, place.zeros, lane);
+            codes_of_hidden<EXACT>(two[half], rows.d[half], w.end[half], real, place.zeros, lane);
     };
     const auto convolve = [&](int y, int ky) {
         const int r = (y - ky) / ST;
         if (y < ky || r * ST != y - ky || r >= STRIP) return;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) w.depthwise(acc[r % 3][half], half, ky, two[half]);
+        for (int half = 0; half < 2; ++half) c.depthwise(acc[r % 3][half], half, ky, two[half]);
     };
-    load(0), expand(0), load(1), put(0);
+    put(0);
 #pragma unroll
     for (int y = 0; y <= ROWS; ++y) {
         const bool is_over = y >= 3 && (y - 3) % ST == 0;  // a row of outputs, since the step before
         const int r = is_over ? (y - 3) / ST : 0;
-        if (y + 1 < ROWS) expand(y + 1);
-        if (y + 2 < ROWS) load(y + 2);
+        if (y + 1 < ROWS) rows.expand(y + 1, w);
+        if (y + 1 <= ROWS) rows.load((y + 2) % ROWS, lane);
+        if (y == ROWS - 1) w.get(next, lane);
         if (y < ROWS) convolve(y, 2), convolve(y, 1);
         unsigned of[2];
-        if (is_over) codes_of_dw<EXACT>(of, acc[r % 3], w.of_dw);
+        if (is_over) codes_of_dw<EXACT>(of, acc[r % 3], c.end);
         if (y < ROWS) convolve(y, 0);
+        if (y == ROWS - 1) rows.expand(0, w);
         if (is_over)
 #pragma unroll
-            for (int n = 0; n < EIGHTS; ++n) mma_bytes_k16<true>(sums[r][n], of, w.words[PROJECT_0 + n]);
+            for (int n = 0; n < EIGHTS; ++n) mma_bytes_k16<true>(sums[r][n], of, c.project(n));
         if (y + 1 < ROWS) put(y + 1);
     }
 }
@@ -346,12 +369,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int n = 0; n < EIGHTS; ++n)
 #pragma unroll
             for (int r = 0; r < STRIP; ++r) begin_at(sums[r][n], shared + Y_ENDS + 4 * n + t);
+        Rows rows = {x_here};
+        Expanding w;
+        rows.load(0, lane), w.get(shared, lane);
+        rows.expand(0, w), rows.load(1, lane);
 #pragma unroll 1
         for (int plane = 0; plane < PLANES; ++plane) {
-            const Weights w(shared + plane * PLANE, lane);
-            const bool one = ONE_STEP || Weights::in_one_step(shared + plane * PLANE);
-            if (one) add_plane<false>(sums, w, x_here, place, lane);
-            else add_plane<true>(sums, w, x_here, place, lane);
+            const uint4* const here = shared + plane * PLANE;
+            const uint4* const next = plane + 1 < PLANES ? here + PLANE : shared;
+            if (ONE_STEP || in_one_step(here)) add_plane<false>(sums, rows, w, here, next, place, lane);
+            else add_plane<true>(sums, rows, w, here, next, place, lane);
         }
         __syncwarp();  // nobody reads x any more
         put_sums(x_here, sums, ends, g, t);
