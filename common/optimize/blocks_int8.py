@@ -17,13 +17,15 @@ from ..kernels.int8 import HIGH, LOW
 from ..kernels.ladder import ELEMENT_TYPES, header_options, prepared
 from ..kernels.one_step import one_step, two_steps
 from .features import missing
-from .generate import architecture
+from .generate import SM_90A, architecture
 from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
 
 KERNEL, SLIDING, ALONE, STEM = "inverted_residual_int8", "sliding_int8", "alone_int8", "stem_int8"
+WARPGROUPS = "warpgroups_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
 PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 FOUR = 4  # the same of stem_int8
+SLICE, EIGHT = 64, 8  # channels of a slice of warpgroups_int8; of them a warp's
 UNIT = 8  # channels are multiples of it
 REAL = (np.dtype(np.float32), np.dtype(np.float16))  # of an image that the stem's block quantizes
 
@@ -88,6 +90,7 @@ class Slid:
         pairs = np.stack([taps[..., 0] | taps[..., 1] << 16, taps[..., 2] << (16 if stride == 1 else 0)], axis=-1)
         self._shifts = (8 * (np.arange(hidden) % 2)).astype(np.uint32)[:, None, None]
         self._taps = pairs << self._shifts
+        self._bytes_of_taps = taps
         weight, bias, _ = map(_on_host, (project.weight, project.bias, project.multiplier))
         flat = weight.reshape(len(weight), -1)
         self._project, self._end = flat[:, order], project
@@ -95,6 +98,47 @@ class Slid:
         self.project_bias = cuda.asarray((of_codes if bias is None else of_codes + bias).astype(np.int32))
         self._stages: dict[int, Any] = {}
         self._alone: Any = None
+        self._groups: Any = None
+
+    def groups(self) -> tuple[Any, Any]:
+        """What warpgroups_int8.cu takes as slices and pairs, on the device."""
+        if self._groups is None:
+            assert self._expand is not None
+            (hidden, channels), outputs = self._expand.shape, len(self._project)
+            slices, pairs = hidden // SLICE, -(-hidden // (2 * SLICE))
+
+            def columns(count: int) -> Any:
+                """The channel of each column of a product of so many."""
+                return np.concatenate([_outputs_of(eight, count) for eight in range(count // EIGHT)])
+
+            expand = np.zeros((slices, SLICE, 128), np.int8)
+            expand[..., :channels] = self._expand.reshape(slices, SLICE, channels)[:, columns(SLICE)]
+            ends = self._ends.reshape(6, slices, SLICE).transpose(1, 0, 2).copy()
+            ends[:, 2::3] = _crossed(ends[:, 2::3])
+            of_slices = np.zeros((slices, SLICE * 128 + 1024), np.uint8)
+            of_slices[:, :-1024] = _swizzled(expand)
+            of_slices[:, -1024:-256] = np.ascontiguousarray(ends[:, :3]).reshape(slices, -1).view(np.uint8)
+
+            project = np.pad(self._project, ((0, 0), (0, pairs * 128 - hidden)))[columns(outputs)]
+            project = _swizzled(project.reshape(outputs, pairs, 128).transpose(1, 0, 2))
+            eights = (-1, EIGHT)  # of all channels
+            t0, t1, t2 = np.moveaxis((self._bytes_of_taps << (8 * (np.arange(hidden) % 4))[:, None, None].astype(np.uint32)), 2, 0)
+            none = np.zeros_like(t0)
+            words = np.stack([np.stack([t0, t2, none, t1], -1), np.stack([t1, none, t0, t2], -1)])  # [2][channel][3][4]
+            words = words.reshape(2, *eights, 3, 4).transpose(1, 3, 0, 2, 4)
+            begin, multiplier, offset = (ends[:, i].reshape(eights) for i in (3, 4, 5))
+            begin = np.tile(begin.reshape(-1, 4, 1, 2), (1, 1, 2, 1))
+            of_eights = [np.ascontiguousarray(a).reshape(hidden // EIGHT, -1) for a in (begin, multiplier, offset)]
+
+            def of_pairs(array: Any) -> Any:
+                """Rows of 8 channels each as rows of a pair, bytes."""
+                rows = np.ascontiguousarray(array).reshape(hidden // EIGHT, -1)
+                rows = np.pad(rows, ((0, pairs * 16 - len(rows)), (0, 0)))
+                return rows.reshape(pairs, -1).view(np.uint8)
+
+            made = np.concatenate([project, of_pairs(words), of_pairs(np.concatenate(of_eights, axis=1))], axis=1)
+            self._groups = cuda.asarray(of_slices.view(np.int8)), cuda.asarray(made.view(np.int8))
+        return self._groups
 
     def alone(self) -> Any:
         """What alone_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small."""
@@ -211,6 +255,14 @@ class Slid:
         return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
 
 
+def _swizzled(rows: Any) -> Any:
+    """Tiles (…, rows, 128) of int8 as wgmma reads them: the 16-byte pieces of row r exchanged by an XOR with r mod 8."""
+    *many, count, _ = rows.shape
+    piece = np.arange(8) ^ np.arange(count)[:, None] % 8  # where a piece of a row lies is where it comes from
+    there = np.take_along_axis(rows.reshape(*many, count, 8, 16), piece.reshape(*[1] * len(many), count, 8, 1), axis=-2)
+    return np.ascontiguousarray(there).reshape(*many, -1).view(np.uint8)
+
+
 def _outputs_of(eight: int, outputs: int) -> Any:
     """The output channels of the eight columns of a product of alone_int8.cu: of each 16 channels a lane has four."""
     column, pair = np.arange(8), eight // 2 * 16
@@ -322,13 +374,15 @@ def inverted_residual_int8(
         tile = rule(block, n, chained=stem)
     if stem and tile is not None and not tile.slides:
         raise ValueError(f"{KERNEL}: a stem's block needs a chained tile or single warps, got {tile}")
-    if tile is not None and tile.alone and (problem := block.alone_problem(tile)):
+    if tile is not None and (problem := block.problem(tile)):
         raise ValueError(f"{KERNEL}: {problem}")
     inverse = factors(scale, np.dtype(x.dtype)) if scale is not None else real[:2]
     if tile is not None and tile.alone and inverse is None:
         raise ValueError(f"{STEM}: scale must be one that `factors` takes, got {scale!r}")
     if tile is not None and tile.split > 1 and missing("clusters") and cuda.backend() == "gpu":
         raise ValueError(f"{KERNEL}: a tile with split {tile.split} {missing('clusters')}")
+    if tile is not None and tile.warpgroups and cuda.backend() == "gpu" and cuda.compute_capability() != 90:
+        raise ValueError(f"{WARPGROUPS}: wgmma is in sm_90 alone, this card is sm_{cuda.compute_capability()}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
         raise ValueError(f"{KERNEL}: no tile of {block} fits into {cuda.shared_memory()} bytes of shared memory")
 
@@ -343,11 +397,12 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
     small = [_small(part) for part in (expand, depthwise)] + [_small_project(project, residual is not None)]
+    name = (STEM if stem else ALONE) if tile.alone else SLIDING if tile.chained else KERNEL
+    name = WARPGROUPS if tile.warpgroups else name
     if tile.alone and not small[2]:
-        raise ValueError(f"{ALONE}: takes small sums of project that fill int8")
+        raise ValueError(f"{name}: takes small sums of project that fill int8")
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
-    name = (STEM if stem else ALONE) if tile.alone else SLIDING if tile.chained else KERNEL
     if tile.slides:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
         by_step = (expand, depthwise, project) if tile.alone else (expand, depthwise)
@@ -355,7 +410,7 @@ def inverted_residual_int8(
         switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
         switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
         hidden_zero = zero if expand is None else hidden_end[0] - LOW
-        zeros: tuple[int, ...] = (hidden_zero,) if name == ALONE else (zero, hidden_zero)
+        zeros: tuple[int, ...] = (hidden_zero,) if name in (ALONE, WARPGROUPS) else (zero, hidden_zero)
         numbers = (n, *zeros, *ends[-1].numbers)
         if name == STEM:
             weights, numbers = [slid.stem()], (*numbers, *(inverse or ()))
@@ -366,13 +421,15 @@ def inverted_residual_int8(
             weights = [slid.alone()]
             switches += (f"-DONE_STEP={int(slid.slow == slid.slow_outputs == 0)}",)
         else:
-            weights, numbers = [slid.stages(tile.slice), slid.project_bias, ends[-1].multiplier], numbers + real
+            given = list(slid.groups()) if name == WARPGROUPS else [slid.stages(tile.slice)]
+            weights = [*given, slid.project_bias, ends[-1].multiplier]
+            numbers += () if name == WARPGROUPS else real
             switches += (f"-DONE_STEP={int(slid.slow == 0)}",)
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
-    kind = "alone" if tile.alone else "sliding" if tile.chained else "fused"
+    kind = "alone" if tile.alone else "sliding" if tile.chained else "warpgroups" if tile.warpgroups else "fused"
     kernel = prepared(f"{KERNEL}/{kind}", build, programmatic)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
@@ -453,7 +510,7 @@ def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     text, split = SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), "-DSPLIT=1" not in given
     if name == SLIDING and split:
         text = text.replace("__launch_bounds__(", "__cluster_dims__(SPLIT, 1, 1) __launch_bounds__(", 1)
-    return text, (*given, *architecture())
+    return text, (*given, *(architecture(SM_90A) if name == WARPGROUPS else architecture()))
 
 
 @functools.lru_cache(maxsize=1024)

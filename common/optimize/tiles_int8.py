@@ -51,6 +51,7 @@ class Int8Tile:
     of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
     alone: by alone_int8.cu, or a stem by stem_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by
     itself, `blocks` blocks to a multiprocessor, each of which takes one tile after the other.
+    warpgroups: by warpgroups_int8.cu, where two warpgroups take a whole image of 14 columns, 64 hidden channels at a time.
     """
 
     tile_h: int
@@ -65,14 +66,17 @@ class Int8Tile:
     blocks: int = 1
     split: int = 1
     alone: bool = False
+    warpgroups: bool = False
 
     @property
     def slides(self) -> bool:
         """Whether its kernel takes the weights of blocks_int8.Slid."""
-        return self.chained or self.alone
+        return self.chained or self.alone or self.warpgroups
 
 
 ALONE_COLUMNS = 14  # of outputs that a warp of alone_int8 takes
+# hidden channels that warpgroups_int8 takes at a time; outputs that a warpgroup may have
+GROUPS_SLICE, GROUPS_OUTPUTS = 64, (32, 64, 96, 48, 80)
 
 
 def row_bytes(channels: int) -> int:
@@ -117,6 +121,8 @@ class Int8Block:
         rows, columns = self.out_size
         if tile.alone:
             return min(ceil_div(batch * self.items(tile), tile.warps), tile.blocks * cuda.multiprocessors())
+        if tile.warpgroups:
+            return min(batch, cuda.multiprocessors())
         return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images) * tile.split
 
     def items(self, tile: Int8Tile) -> int:
@@ -155,6 +161,29 @@ class Int8Block:
             return f"outputs must fit where x was for single warps, got {self} and {tile}"
         return None
 
+    def problem(self, tile: Int8Tile) -> str | None:
+        """Why the kernel of a tile cannot compute the block; None if it can. But for shared memory."""
+        return self.alone_problem(tile) if tile.alone else self.groups_problem(tile) if tile.warpgroups else None
+
+    def groups_problem(self, tile: Int8Tile) -> str | None:
+        """`problem` of warpgroups_int8.cu."""
+        whole = Int8Tile(*self.out_size, slice=GROUPS_SLICE, warpgroups=True)
+        if not self.expand or self.stem_h or self.width != 14 or self.height > 14:
+            return f"warpgroups need a 1×1 expand and images of 14 columns and at most 14 rows, got {self}"
+        if self.channels % 32 or self.channels > 128 or self.hidden % GROUPS_SLICE or self.hidden < 3 * GROUPS_SLICE:
+            return f"warpgroups take 32, 64, 96 or 128 channels, and 192, 256, … hidden ones, got {self}"
+        most = self.outputs // self._groups()[3]
+        if self.outputs % 32 or most not in GROUPS_OUTPUTS[: 3 if self.stride == 1 else None]:
+            return f"warpgroups make 32, 64 or 96 outputs, at stride 2 also 128 or 160, got {self}"
+        return None if tile == whole else f"warpgroups take {whole}, got {tile}"
+
+    def _groups(self) -> tuple[int, int, int, int]:
+        """Of warpgroups_int8.cu: UNDER, X_MINE, Y_MINE and GROUPS_N."""
+        twos = ceil_div(self.out_size[0], 2)
+        tiles = ceil_div(twos * (2 if self.stride == 1 else 1), 4)
+        across = 1 if tiles > 1 else 2
+        return (2 * twos - 1) * self.stride + 3, ceil_div(self.height, 8), ceil_div(tiles, 3 - across), across
+
     def item_bytes(self, tile: Int8Tile) -> int:
         """Bytes of x of an item of alone_int8."""
         rows = (tile.strip - 1) * self.stride + 3
@@ -177,6 +206,8 @@ class Int8Block:
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
         if tile.alone and self.stem_h:
             return STEM_REGISTERS
+        if tile.warpgroups:
+            return 255
         if tile.alone:
             return ALONE_REGISTERS[self.stride - 1] + self.sums(tile)
         if tile.chained:
@@ -188,6 +219,8 @@ class Int8Block:
     def resident(self, tile: Int8Tile) -> int:
         """Thread blocks that a multiprocessor can hold at once."""
         by_memory = (cuda.shared_memory() + 1024) // (self.shared(tile) + 1024)
+        if tile.warpgroups:
+            return min(by_memory, 1)
         if tile.alone:
             return min(by_memory, REGISTERS // (min(255, ceil_div(self.registers(tile), 8) * 8) * 32 * tile.warps))
         if tile.chained:  # the compiler uses the registers that it may
@@ -198,6 +231,12 @@ class Int8Block:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         if tile.chained:
             return self._shared_of_sliding(tile)
+        if tile.warpgroups:
+            under, x_mine, y_mine, across = self._groups()
+            square = 64 * 128
+            weights = 3 * (square + 1024) + 2 * (self.outputs * 128 + 16 * (768 + 128))
+            tiles = (4 * x_mine + y_mine * (3 - across)) * square
+            return ceil_div(tiles + weights + 16 * (under * 128 + 64) + 56, 1024) * 1024  # as wgmma aligns it
         if tile.alone and self.stem_h:
             return tile.warps * STEM_BYTES
         if tile.alone:
@@ -234,6 +273,9 @@ class Int8Block:
 
     def sums(self, tile: Int8Tile) -> int:
         """int32 sums of project that a thread holds in registers."""
+        if tile.warpgroups:
+            _, _, y_mine, across = self._groups()
+            return y_mine * self.outputs // across // 2
         if tile.alone:
             return self.outputs // 2 * (1 if self.stem_h else tile.strip)
         pixels = ceil_div(ceil_div(tile.images * tile.tile_h * tile.tile_w, 16), tile.warps // tile.warps_n)
@@ -259,6 +301,8 @@ class Counts:
     Of alone_int8: alone_row, per row of hidden pixels of 16 channels, and alone_pixels, per 16 of them; alone_output,
     per row of outputs, besides project; plane, per 16 channels; stored, per row of outputs and 8 channels; alone_item;
     cycles of an instruction, of a warp alone and of one of several on a scheduler.
+    Of warpgroups_int8, in cycles per image: group_slice, per 64 hidden channels; group_product, per product of
+    depthwise by a warp; group_output, per output channel.
     Of stem_int8: stem_row, per row of hidden pixels; stem_item; stem_start, until the first row; cycles of an
     instruction of one of several warps.
     """
@@ -291,6 +335,9 @@ class Counts:
     stem_item: int = 90
     stem_start: int = 450
     stem_latency: float = 1.4
+    group_slice: int = 1000
+    group_product: int = 30
+    group_output: int = 40
 
 
 COUNTS = Counts()
@@ -300,6 +347,8 @@ def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Count
     """The predicted clock cycles of a launch: of the multiprocessor with the most blocks; infinite if none fits."""
     if tile.alone:
         return _of_single_warps(block, tile, batch, counts)
+    if tile.warpgroups:
+        return _of_warpgroups(block, tile, batch, counts)
     if tile.chained:
         return _together(block, tile, batch, *_sliding(block, tile, counts))
     pixels_in, pixels_out = block.pixels(tile)
@@ -380,6 +429,14 @@ def _of_single_warps(block: Int8Block, tile: Int8Tile, batch: int, counts: Count
     )
 
 
+def _of_warpgroups(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts) -> float:
+    """The clock cycles of the multiprocessor with most images, slice by slice."""
+    products = ceil_div(block.out_size[0], 2) * 3 * (2 if block.stride == 1 else 1)  # of a slice, by a warp's mma
+    of_slice = counts.group_slice + products * counts.group_product
+    of_image = block.hidden // GROUPS_SLICE * of_slice + block.outputs * counts.group_output + counts.alone_item
+    return ceil_div(batch, cuda.multiprocessors()) * of_image + counts.start
+
+
 def _turns(block: Int8Block, tile: Int8Tile, batch: int) -> tuple[int, int, int]:
     """Of single warps (thread blocks of a multiprocessor, warps of a scheduler, items of a warp), the most of each."""
     launched, processors = batch * block.items(tile), cuda.multiprocessors()
@@ -404,7 +461,7 @@ def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
     taken: list[Int8Tile] = []
     alike: Counter[Any] = Counter()
     for tile in candidates(block, batch):
-        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained, tile.alone
+        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained, tile.alone, tile.warpgroups
         if len(taken) < most and alike[kind] < 2:
             alike[kind] += 1
             taken.append(tile)
@@ -431,7 +488,8 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
             spills = block.registers(tile) * 32 * warps > REGISTERS
             if block.sums(tile) <= SUMS and block.shared(tile) <= memory and not spills:
                 found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
-    for tile in itertools.chain(_sliding_tiles(block, batch), _alone_tiles(block, batch)):
+    more = _sliding_tiles(block, batch), _alone_tiles(block, batch), _group_tiles(block, batch)
+    for tile in itertools.chain(*more):
         found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
     found.sort(key=lambda one: one[:2])
     return tuple(tile for cycles, _, tile in found if cycles < float("inf"))
@@ -476,6 +534,14 @@ def _alone_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
             yield tile
 
 
+def _group_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
+    """The tile of warpgroups_int8, if the card and the block have one."""
+    tile = Int8Tile(*block.out_size, slice=GROUPS_SLICE, warpgroups=True)
+    fits = not block.groups_problem(tile) and block.shared(tile) <= cuda.shared_memory()
+    if cuda.compute_capability() == 90 and fits:
+        yield tile
+
+
 def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
     """Into how many blocks of a cluster a tile's hidden channels may be split: more than 1 where few are busy."""
     slices, blocks = ceil_div(block.hidden, tile.slice), block.blocks(tile, batch)
@@ -489,7 +555,7 @@ def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile 
 
     None of single warps: what they are given the host puts in order first, which a network does once (`chosen_int8`).
     """
-    tiles = (tile for tile in candidates(block, batch) if not tile.alone)
+    tiles = (tile for tile in candidates(block, batch) if not (tile.alone or tile.warpgroups))
     return next((tile for tile in tiles if chained in (None, tile.chained)), None)
 
 
@@ -506,7 +572,7 @@ def key_of(block: Int8Block) -> str:
 @functools.cache
 def sources() -> str:
     """A digest of the kernels and the headers, whose tiles are measured."""
-    kernels = ("inverted_residual_int8.cu", "sliding_int8.cu", "alone_int8.cu", "stem_int8.cu")
+    kernels = "inverted_residual_int8.cu", "sliding_int8.cu", "alone_int8.cu", "stem_int8.cu", "warpgroups_int8.cu"
     files = [*map(Path(__file__).with_name, kernels), *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
@@ -526,7 +592,7 @@ def _read(path: Path) -> dict[str, Any]:
             if int(batch) < 1:
                 raise ValueError(f"batch must be at least 1, got {batch}")
             for name, n in {} if entry["tile"] is None else asdict(Int8Tile(**entry["tile"])).items():
-                kind = bool if name in ("chained", "alone") else int
+                kind = bool if name in ("chained", "alone", "warpgroups") else int
                 if type(n) is not kind or (kind is int and n < 1):
                     raise ValueError(f"a tile's {name} must be an integer of at least 1, got {n!r}")
     return content

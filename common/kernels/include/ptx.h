@@ -19,7 +19,7 @@
 //   fma_of_small(a, b, c)               fmaf that keeps floats below 2^-126; CuPy compiles all others with -ftz=true: 0
 //   fma_saturated(a, b, c)              the same, clamped to 0 … 1; NaN becomes 0
 //   pack_saturated(a, b, c, d)          four int, each clamped to −128 … 127, as the bytes of a register, a the lowest
-//   pack_unsigned(a, b, c, d)           the same, each clamped to 0 … 255
+//   pack_unsigned(a, b, c, d)           the same, each clamped to 0 … 255; of a and b alone the lower half
 //   to_tf32(x)                          the float rounded to 10 bits of fraction, as bits
 //   pack_relu(a, b)                     two floats rounded to halves in a register, negative ones to 0; NaN stays
 //   max_halves(a, b), min_halves(a, b)  of two halves in a register each; NaN stays
@@ -172,6 +172,11 @@ __device__ __forceinline__ unsigned pack_unsigned(int a, int b, int c, int d) {
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(d), "r"(c));
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(b), "r"(a), "r"(high));
     return all;
+}
+__device__ __forceinline__ unsigned pack_unsigned(int a, int b) {
+    unsigned two;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(two) : "r"(b), "r"(a));
+    return two;
 }
 __device__ __forceinline__ unsigned pack_saturated(int a, int b, int c, int d) {
     unsigned high, all;  // the first operand goes above the second, both below the last
@@ -382,6 +387,7 @@ template <int LOW, int HIGH> SIM_INLINE unsigned sim_pack(int a, int b, int c, i
 }
 SIM_INLINE unsigned pack_saturated(int a, int b, int c, int d) { return sim_pack<-128, 127>(a, b, c, d); }
 SIM_INLINE unsigned pack_unsigned(int a, int b, int c, int d) { return sim_pack<0, 255>(a, b, c, d); }
+SIM_INLINE unsigned pack_unsigned(int a, int b) { return sim_pack<0, 255>(a, b, 0, 0); }
 SIM_INLINE unsigned pack_relu(float a, float b) {
     return __half_as_ushort(__float2half(a < 0.0f ? 0.0f : a)) | (unsigned)__half_as_ushort(__float2half(b < 0.0f ? 0.0f : b)) << 16;
 }
