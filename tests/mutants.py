@@ -84,6 +84,7 @@ INT8_WINDOWS = "tests/kernels/test_kernels_conv2d_int8.py"
 INT8_BLOCK = "tests/optimize/test_inverted_residual_int8.py"
 INT8_SLIDING = "tests/optimize/test_sliding_int8.py"
 INT8_ALONE = "tests/optimize/test_alone_int8.py"
+INT8_WARPGROUPS = "tests/optimize/test_warpgroups_int8.py"
 INT8_PERSISTENT = "tests/kernels/test_pointwise_int8_persistent.py"
 
 MUTANTS = [
@@ -292,6 +293,25 @@ MUTANTS = [
         "int8-multiplier-as-given", "common/quantize/rules.py",
         "moved = one_step.nearest(weight, bias, multiplier, call.named[\"zero_point\"])", "moved = multiplier",
         "networks have channels that are requantized in two steps", "tests/quantize/test_quantize_import.py",
+    ),
+    Mutant(
+        "int8-warpgroups-buffer", "common/optimize/warpgroups_int8.cu", "hiddens + i % 2 * (8 * PLANE) + t / 2 * PLANE",
+        "hiddens + t / 2 * PLANE", "hidden pixels of the next slice are put where those of this one are read",
+        f"{INT8_WARPGROUPS} -k convolutions",
+    ),
+    Mutant(
+        "int8-warpgroups-border", "common/optimize/warpgroups_int8.cu", "if (row < H && g < 7)", "if (row < H)",
+        "the padding on the right of the image is a pixel that is 0", f"{INT8_WARPGROUPS} -k convolutions",
+    ),
+    Mutant(
+        "int8-warpgroups-pairs", "common/optimize/warpgroups_int8.cu", "if (SLICES % 2 == 1 && threadIdx.x == 0",
+        "if (false && threadIdx.x == 0", "after an odd number of slices nobody asks for the next image's weights",
+        f"{INT8_WARPGROUPS} -k convolutions",
+    ),
+    Mutant(
+        "int8-warpgroups-next-image", "common/optimize/warpgroups_int8.cu",
+        "if (s == SLICES - 3) cp_async_wait<0>();", "", "the next image is multiplied before it is there",
+        f"{INT8_WARPGROUPS} -k convolutions",
     ),
     Mutant(
         "int8-alone-offsets", "common/optimize/alone_int8.cu", "{__uint_as_float(o.y), __uint_as_float(o.x)}",

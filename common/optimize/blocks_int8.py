@@ -111,33 +111,33 @@ class Slid:
                 """The channel of each column of a product of so many."""
                 return np.concatenate([_outputs_of(eight, count) for eight in range(count // EIGHT)])
 
-            expand = np.zeros((slices, SLICE, 128), np.int8)
-            expand[..., :channels] = self._expand.reshape(slices, SLICE, channels)[:, columns(SLICE)]
-            ends = self._ends.reshape(6, slices, SLICE).transpose(1, 0, 2).copy()
-            ends[:, 2::3] = _crossed(ends[:, 2::3])
-            of_slices = np.zeros((slices, SLICE * 128 + 1024), np.uint8)
-            of_slices[:, :-1024] = _swizzled(expand)
-            of_slices[:, -1024:-256] = np.ascontiguousarray(ends[:, :3]).reshape(slices, -1).view(np.uint8)
-
-            project = np.pad(self._project, ((0, 0), (0, pairs * 128 - hidden)))[columns(outputs)]
-            project = _swizzled(project.reshape(outputs, pairs, 128).transpose(1, 0, 2))
-            eights = (-1, EIGHT)  # of all channels
-            t0, t1, t2 = np.moveaxis((self._bytes_of_taps << (8 * (np.arange(hidden) % 4))[:, None, None].astype(np.uint32)), 2, 0)
-            none = np.zeros_like(t0)
-            words = np.stack([np.stack([t0, t2, none, t1], -1), np.stack([t1, none, t0, t2], -1)])  # [2][channel][3][4]
-            words = words.reshape(2, *eights, 3, 4).transpose(1, 3, 0, 2, 4)
-            begin, multiplier, offset = (ends[:, i].reshape(eights) for i in (3, 4, 5))
-            begin = np.tile(begin.reshape(-1, 4, 1, 2), (1, 1, 2, 1))
-            of_eights = [np.ascontiguousarray(a).reshape(hidden // EIGHT, -1) for a in (begin, multiplier, offset)]
-
-            def of_pairs(array: Any) -> Any:
-                """Rows of 8 channels each as rows of a pair, bytes."""
+            def of_eights(array: Any) -> Any:
+                """What each eight hidden channels have, (hidden / 8, …) words, by pairs of slices, as bytes."""
                 rows = np.ascontiguousarray(array).reshape(hidden // EIGHT, -1)
                 rows = np.pad(rows, ((0, pairs * 16 - len(rows)), (0, 0)))
                 return rows.reshape(pairs, -1).view(np.uint8)
 
-            made = np.concatenate([project, of_pairs(words), of_pairs(np.concatenate(of_eights, axis=1))], axis=1)
-            self._groups = cuda.asarray(of_slices.view(np.int8)), cuda.asarray(made.view(np.int8))
+            ends = self._ends.copy()
+            ends[2::3] = _crossed(ends[2::3])
+            expand = np.zeros((slices, SLICE, 128), np.int8)
+            expand[..., :channels] = self._expand.reshape(slices, SLICE, channels)[:, columns(SLICE)]
+            of_slices = np.zeros((slices, SLICE * 128 + 1024), np.uint8)
+            of_slices[:, :-1024] = _swizzled(expand)
+            of_expand = ends[:3].reshape(3, slices, SLICE).transpose(1, 0, 2)
+            of_slices[:, -1024:-256] = np.ascontiguousarray(of_expand).reshape(slices, -1).view(np.uint8)
+
+            project = np.pad(self._project, ((0, 0), (0, pairs * 128 - hidden)))[columns(outputs)]
+            project = _swizzled(project.reshape(outputs, pairs, 128).transpose(1, 0, 2))
+            # a lane's words of a row of taps, for outputs 2m and 2m + 1, by the pixels that are under them
+            places = (8 * (np.arange(hidden) % 4)).astype(np.uint32)
+            t0, t1, t2 = np.moveaxis(self._bytes_of_taps << places[:, None, None], 2, 0)
+            words = np.array([[t0, t2, np.zeros_like(t0), t1], [t1, np.zeros_like(t0), t0, t2]])
+            taps = words.reshape(2, 4, hidden // EIGHT, EIGHT, 3).transpose(2, 4, 0, 3, 1)
+            begin, multiplier, offset = (end.reshape(-1, EIGHT) for end in ends[3:])
+            begin = np.tile(begin.reshape(-1, 4, 1, 2), (1, 1, 2, 1)).reshape(-1, 2 * EIGHT)
+            of_depthwise = np.concatenate([begin, multiplier, offset], axis=1)
+            of_pairs = np.concatenate([project, of_eights(taps), of_eights(of_depthwise)], axis=1)
+            self._groups = cuda.asarray(of_slices.view(np.int8)), cuda.asarray(of_pairs.view(np.int8))
         return self._groups
 
     def alone(self) -> Any:
@@ -256,7 +256,7 @@ class Slid:
 
 
 def _swizzled(rows: Any) -> Any:
-    """Tiles (…, rows, 128) of int8 as wgmma reads them: the 16-byte pieces of row r exchanged by an XOR with r mod 8."""
+    """Tiles (…, rows, 128) of int8 as wgmma reads them, as bytes: the 16-byte pieces of row r exchanged by an XOR."""
     *many, count, _ = rows.shape
     piece = np.arange(8) ^ np.arange(count)[:, None] % 8  # where a piece of a row lies is where it comes from
     there = np.take_along_axis(rows.reshape(*many, count, 8, 16), piece.reshape(*[1] * len(many), count, 8, 1), axis=-2)

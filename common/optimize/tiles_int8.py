@@ -51,7 +51,7 @@ class Int8Tile:
     of a cluster that share the hidden channels of a tile, for few images, on a card that has clusters.
     alone: by alone_int8.cu, or a stem by stem_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by
     itself, `blocks` blocks to a multiprocessor, each of which takes one tile after the other.
-    warpgroups: by warpgroups_int8.cu, where two warpgroups take a whole image of 14 columns, 64 hidden channels at a time.
+    warpgroups: by warpgroups_int8.cu, where two warpgroups take a whole image of 14 columns, 64 channels at a time.
     """
 
     tile_h: int

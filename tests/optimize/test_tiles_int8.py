@@ -63,7 +63,7 @@ def test_a_search_tries_tiles_that_are_not_alike():
         and short[:2] == every[:2]
         and [every.index(tile) for tile in short] == sorted(every.index(tile) for tile in short)
     )
-    kinds = [(tile.tile_h, tile.tile_w, tile.images, tile.chained) for tile in short]
+    kinds = [(tile.tile_h, tile.tile_w, tile.images, tile.chained, tile.warpgroups) for tile in short]
     assert max(map(kinds.count, kinds)) == 2 and {tile.chained for tile in short} == {True, False}
 
 
