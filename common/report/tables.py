@@ -549,6 +549,11 @@ class Beside:
             notes[-1] += f" Timed in turn with int8 on {date}, ours in fp16 took {shown}."
         return notes + self._marks.footnotes()
 
+    @property
+    def mixes(self) -> bool:
+        """Whether a cell is of an earlier version of this repository."""
+        return bool(self._older)
+
     def _note_later(self, r: Record) -> None:
         age = list(self._recorded.runs)
         later = fp16_beside_int8(self._recorded).get(r["batch"]) if r["precision"] == "fp16" else None
@@ -600,6 +605,8 @@ def headline(recorded: Results) -> str:
         f" batch and precision{f', except those with {APART},' * beside.apart} were timed alternately in one process,"
         f" each in its best layout and launched in the way that suits it best. {ERROR} {missing(found)}"
     )
+    if beside.mixes:
+        intro += "\n\nThe times of *ours* are not all of one version of our engine: those with a § are of earlier ones."
     return _text(intro, parts, beside.footnotes())
 
 
@@ -1058,6 +1065,19 @@ def energy_ratio(recorded: Results) -> str:
 # ---- The layers, one by one
 
 
+def energy_arithmetic(recorded: Results) -> str:
+    """A sentence: whether the energies of ours in fp32 are of the same arithmetic as its times."""
+    suites = ("energy", "network")
+    keys: dict[str, Any] = {"case": NETWORK, "implementation": "ours", "precision": "fp32"}
+    metered, timed = (results.find(recorded, suite=suite, **keys) for suite in suites)
+    here, there = arithmetic(metered), arithmetic(r for r in timed if r.get("mode") == "hot")
+    if not here or not there:
+        return NOT_YET
+    if here == there:
+        return f"In fp32, energies and times of *ours* are of one arithmetic, {here}."
+    return f"In fp32, the energies of *ours* are of another arithmetic ({here}) than its times above ({there})."
+
+
 def step_shortest(recorded: Results) -> str:
     """The time of cuDNN's shortest step at batch 1, in any precision: "2.0 µs"."""
     found = results.find(recorded, suite="operators", batch=1, implementation="cudnn")
@@ -1511,6 +1531,7 @@ TEXTS: dict[str, Callable[[Results], str]] = {
     "network-repeat": network_repeat,
     "energy": energy,
     "energy-ratio": energy_ratio,
+    "energy-arithmetic": energy_arithmetic,
     "in-short": in_short,
     "int8-over-fp16": int8_over_fp16,
     "step-shortest": step_shortest,

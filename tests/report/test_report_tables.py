@@ -331,12 +331,13 @@ def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
     older = [network("ours", 110.0, batch=8), network("cudnn", 290.0, batch=8, ratios=to_ours(2.6))]
     runs = [*older, network("ours", 60.0)], [network("ours", 90.0, "fp32", error=1e-6)]
     saved(path, *runs)
-    assert tables.OTHER_PROGRAM not in tables.headline(results.load(path))
+    assert tables.OTHER_PROGRAM not in tables.headline(results.load(path))  # nor the sentence about it
     faster = H200 | {"commit": "facade", "date": "2031-02-04"}
     saved(path, *runs, (faster, [network("ours", 50.0), network("cudnn", 170.0, ratios=to_ours(3.4))]))
     text, note = tables.headline(results.load(path)), "earlier versions of this repository: §a of 2031-02-03"
     lines = [row for row in rows(text) if row[0] in ("ours", "cuDNN, layer by layer")]
     assert [row[2:4] for row in lines[:3]] == [["90.0", "–"], ["50.0", "110§a"], ["170", "290"]] and note in text
+    assert "those with a § are of earlier ones" in text
     assert "| **110§** |" in tables.network_peers(results.load(path))
     assert tables.OTHER_PROGRAM not in tables.headline_short(results.load(path))
     later = "Timed in turn with int8 on 2031-02-05, ours in fp16 took 100 µs at batch 8."
@@ -345,6 +346,21 @@ def test_a_time_of_ours_that_an_earlier_program_took_is_marked(path):
     codes = [network("ours", 120.0, "int8", batch=8, ratios=beside), network("ours", 70.0, "int8", ratios=beside)]
     saved(path, *runs, (faster, [network("ours", 50.0)]), (H200 | {"commit": "c0de", "date": "2031-02-05"}, codes))
     assert later in tables.headline(results.load(path))  # and no word of batch 1, whose time is no older one
+
+
+def test_the_page_says_whether_energies_and_times_in_fp32_are_of_one_arithmetic(path):
+    three = {"arithmetic": ARITHMETIC["3xtf32"]}
+    energy = network("ours", 0.0, "fp32", error=1e-6, **three) | {"suite": "energy"}
+    saved(path, [network("ours", 60.0, "fp32", error=1e-6, **three)])
+    assert tables.energy_arithmetic(results.load(path)) == NOT_YET
+    made = results.load(path)
+    made = results.Results(made.runs, [*made.suite("network"), energy | {"run": next(iter(made.runs))}])
+    assert tables.energy_arithmetic(made) == "In fp32, energies and times of *ours* are of one arithmetic, 3×TF32."
+    for r in made.records:
+        if r["suite"] == "network":
+            r["arithmetic"] = ARITHMETIC["fp16"]
+    text = tables.energy_arithmetic(made)
+    assert "are of another arithmetic (3×TF32) than its times above (" in text
 
 
 def test_times_of_two_earlier_programs_have_two_marks_which_are_the_same_in_all_tables(path):
