@@ -84,7 +84,8 @@ __device__ __forceinline__ void begin_at(int (&d)[4], const uint4* from) {
 }
 
 // Of 16 hidden channels what a lane needs: `count` words from word `first` on; where sums begin; their ends.
-template <int COUNT> __device__ __forceinline__ void get_words(unsigned (&words)[COUNT], const uint4* plane, int first, int lane) {
+template <int COUNT>
+__device__ __forceinline__ void get_words(unsigned (&words)[COUNT], const uint4* plane, int first, int lane) {
 #pragma unroll
     for (int i = 0; i < COUNT; i += 4) {
         const uint4 four = plane[(first + i) * 8 + lane];

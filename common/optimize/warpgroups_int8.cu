@@ -1,18 +1,18 @@
 // warpgroups_int8 - MobileNetV2's block in int8 with Hopper's wgmma: a thread block takes a whole image of 14 columns.
 // requires: sm_90
 //
-//   x (N, H, 14, C), residual and y (N, OUT_H, OUT_W, O): NHWC, H at most 14. slices, pairs: weights as they lie in shared
-//   memory, for each 64 hidden channels and for each 128 (blocks_int8.py, Slid.groups); bias, of inputs that are codes +
-//   128, and multiplier: of project. The bits are those of inverted_residual_int8.
+//   x (N, H, 14, C), residual and y (N, OUT_H, OUT_W, O): NHWC, H at most 14. slices, pairs: weights as they lie in
+//   shared memory, for each 64 hidden channels and for each 128 (blocks_int8.py, Slid.groups); bias, of inputs that are
+//   codes + 128, and multiplier: of project. The bits are those of inverted_residual_int8.
 //
 //            64 hidden channels, a slice                                             who
 //     x ──wgmma──► sums ──► codes, hidden                                            a warp: rows of pixels, all 64
 //                               ──mma──► codes, dw                                   a warp: 8 channels, all rows
 //                                            ──wgmma──► sums of y                    a warpgroup: half of the rows
 //
-//   mma holds up a scheduler for 6 cycles, and hardly overlaps with other instructions: it reads ten registers. wgmma reads
-//   shared memory instead, and runs by itself. So only depthwise is left to mma, as products with diagonal matrices. (By
-//   wgmma, of pieces of `hidden` that overlap, they took longer on an H200.) Between two barriers
+//   mma holds up a scheduler for 6 cycles, and hardly overlaps with other instructions: it reads ten registers. wgmma
+//   reads shared memory instead, and runs by itself. So only depthwise is left to mma, as products with diagonal
+//   matrices. (By wgmma, of pieces of `hidden` that overlap, they took longer on an H200.) Between two barriers
 //
 //     project of slice s − 1 and expand of s + 2 run, depthwise of s is computed, hidden of s + 1 is made
 //
@@ -52,12 +52,13 @@ constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH, ST = STRIDE, THR
 constexpr int OUT_H = (H - 1) / ST + 1, OUT_W = W / ST, SLICES = HIDDEN / 64, PAIRS = ceil_div(SLICES, 2);
 // rows of outputs, two by two; rows of hidden pixels under them, of which the first is padding
 constexpr int TWOS = ceil_div(OUT_H, 2), UNDER = (2 * TWOS - 1) * ST + 3;
-// wgmma's rows are 64: of expand 4 rows of an image, of project 4 products of depthwise; each warpgroup's
-constexpr int X_MINE = ceil_div(H, 8), SIDES = ST == 1 ? 2 : 1, Y_TILES = ceil_div(TWOS * SIDES, 4);  // sides: 2m, 2m + 1
+// wgmma's rows are 64: of expand 4 rows of an image, of project 4 products of depthwise; each warpgroup's. Sides:
+// outputs 2m, and 2m + 1
+constexpr int X_MINE = ceil_div(H, 8), SIDES = ST == 1 ? 2 : 1, Y_TILES = ceil_div(TWOS * SIDES, 4);
 constexpr int GROUPS_M = Y_TILES > 1 ? 2 : 1, GROUPS_N = 2 / GROUPS_M, Y_MINE = ceil_div(Y_TILES, GROUPS_M);
 constexpr int OUTPUTS_MINE = O / GROUPS_N;
-// bytes of shared memory. Of a slice: expand [64][128]; begin, multiplier, offset [3][64]. Of a pair: project [O][128]; for
-// each 8 channels taps [3 rows][2][8][4 words]; then begin [4][4], multiplier, offset [8]
+// bytes of shared memory. Of a slice: expand [64][128]; begin, multiplier, offset [3][64]. Of a pair: project [O][128];
+// for each 8 channels taps [3 rows][2][8][4 words]; then begin [4][4], multiplier, offset [8]
 constexpr int TILE = 64 * 128, X = 2 * X_MINE * TILE, DW = Y_MINE * GROUPS_M * TILE, KEPT = 3;
 constexpr int OF_SLICE = TILE + 1024, TAPS_0 = O * 128, ENDS_0 = TAPS_0 + 16 * 768, OF_PAIR = ENDS_0 + 16 * 128;
 // of 8 hidden channels; 64 bytes more, so that lanes write to all banks
@@ -73,11 +74,14 @@ __device__ __forceinline__ signed char* at(signed char* tile, int row, int piece
 
 // How neighbouring channels are requantized to codes + 128: four, and two. Offsets of two neighbours lie the other way
 // round, see alone_int8.cu. Multipliers of two roundings are large, those of one are tiny.
+template <bool EXACT> __device__ __forceinline__ int code_at(int sum, float multiplier, float offset) {
+    return code_of<EXACT, ODD>(sum, multiplier, offset);
+}
 struct Four {
     float4 multiplier, offset;
     template <bool EXACT> __device__ __forceinline__ unsigned codes(int a, int b, int c, int d) const {
-        return pack_unsigned(code_of<EXACT, ODD>(a, multiplier.x, offset.y), code_of<EXACT, ODD>(b, multiplier.y, offset.x),
-                             code_of<EXACT, ODD>(c, multiplier.z, offset.w), code_of<EXACT, ODD>(d, multiplier.w, offset.z));
+        return pack_unsigned(code_at<EXACT>(a, multiplier.x, offset.y), code_at<EXACT>(b, multiplier.y, offset.x),
+                             code_at<EXACT>(c, multiplier.z, offset.w), code_at<EXACT>(d, multiplier.w, offset.z));
     }
     __device__ __forceinline__ unsigned operator()(int a, int b, int c, int d) const {
         return ONE_STEP || multiplier.x < 1 ? codes<false>(a, b, c, d) : codes<true>(a, b, c, d);
@@ -86,7 +90,7 @@ struct Four {
 struct Two {
     float2 multiplier, offset;
     template <bool EXACT> __device__ __forceinline__ unsigned codes(int a, int b) const {
-        return pack_unsigned(code_of<EXACT, ODD>(a, multiplier.x, offset.y), code_of<EXACT, ODD>(b, multiplier.y, offset.x));
+        return pack_unsigned(code_at<EXACT>(a, multiplier.x, offset.y), code_at<EXACT>(b, multiplier.y, offset.x));
     }
     __device__ __forceinline__ unsigned short operator()(int a, int b) const {
         return (unsigned short)(ONE_STEP || multiplier.x < 1 ? codes<false>(a, b) : codes<true>(a, b));
@@ -267,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 };
                 load(0);
 #pragma unroll
-                for (int u = 0; u <= TWOS; ++u) {  // while these rows are multiplied, the next come, and those before go
+                for (int u = 0; u <= TWOS; ++u) {  // these rows are multiplied, the next come, and those before go
                     if (u + 1 < TWOS) load(u + 1);
 #pragma unroll
                     for (int ky = 0; u < TWOS && ky < 3; ++ky)
@@ -281,7 +285,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
                     for (int side = 0; u > 0 && side < SIDES; ++side) {
                         const int(&d)[4] = acc[(u - 1) % 2][side];
-                        signed char* const there = at(dws, ((u - 1) * SIDES + side) * 16 + g, plane / 2) + plane % 2 * 8;
+                        const int row = ((u - 1) * SIDES + side) * 16 + g;
+                        signed char* const there = at(dws, row, plane / 2) + plane % 2 * 8;
                         *(unsigned short*)(there + 2 * t) = codes(d[0], d[1]);
                         *(unsigned short*)(there + 8 * 128 + 2 * t) = codes(d[2], d[3]);
                     }

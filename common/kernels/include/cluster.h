@@ -8,7 +8,8 @@
 //   cluster_map(p, rank)     p points into this block's shared memory; the same place in that of block `rank`
 //   Mailbox                  in shared memory: counts bytes that blocks of the cluster, this one too, have sent here
 //     box.open()             by one thread, before cluster_started or cluster_sync
-//     box.send(p, rank, v)   v is on its way to the place of p in block `rank`, whose box, the same as this one, counts it
+//     box.send(p, rank, v)   v is on its way to the place of p in block `rank`, whose box, the same as this one, counts it.
+//                            It takes as long to this block itself: what stays here, better stays in registers
 //     box.expect(bytes)      by one thread, once for each wait: so many bytes will have come
 //     box.wait(turn, mine)   until they are there; turn: 0 for the first wait, then 1, 0, … All threads of the cluster's
 //                            blocks come here, equally often, also those without mail (mine): on the simulator it is a
