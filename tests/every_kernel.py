@@ -387,7 +387,7 @@ def launch_persistent_int8() -> int:
 def launch_sliding_int8() -> int:
     """The block in int8 whose hidden channels slide through registers, in all its forms; returns how many launches.
 
-    And the one of single warps.
+    And those of single warps and of two warpgroups.
     """
     cases = (
         (Int8Block(10, 28, 24, 72, 24), Int8Tile(4, 28, 1, 48, 4, 3, chained=True)),
@@ -403,7 +403,11 @@ def launch_sliding_int8() -> int:
         (Int8Block(5, 14, 40, 32, 40), Int8Tile(1, 14, 1, 16, 1, 2, alone=True)),
         (Int8Block(9, 56, 16, 32, 32, 2), Int8Tile(2, 14, 1, 16, 2, 4, alone=True)),
         (Int8Block(9, 14, 3, 32, 16, 1, True, 17, 28), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
+        (Int8Block(9, 14, 64, 192, 64), Int8Tile(9, 14, slice=64, warpgroups=True)),
+        (Int8Block(14, 14, 32, 256, 96, 2), Int8Tile(7, 7, slice=64, warpgroups=True)),
     )
+    if cuda.backend() == "gpu" and cuda.compute_capability() != 90:  # wgmma is in sm_90 alone
+        cases = tuple((block, tile) for block, tile in cases if not tile.warpgroups)
     if cuda.backend() == "gpu" and cuda.compute_capability() < 90:  # has no clusters
         cases = tuple((block, tile) for block, tile in cases if tile.split == 1)
     for block, tile in cases:

@@ -48,6 +48,10 @@ INT8_ALONE = (
     (Int8Block(56, 56, 24, 144, 24), Int8Tile(7, 14, 1, 16, 7, alone=True)),
     (Int8Block(112, 112, 16, 96, 24, 2), Int8Tile(4, 14, 1, 16, 4, alone=True)),
 )
+INT8_WARPGROUPS = (
+    (Int8Block(14, 14, 96, 576, 160, 2), Int8Tile(7, 7, slice=64, warpgroups=True)),
+    (Int8Block(14, 14, 96, 576, 96), Int8Tile(14, 14, slice=64, warpgroups=True)),
+)
 INT8_STEMS = (
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(56, 14, 1, 16, 56, 4, blocks=2, alone=True)),
@@ -69,6 +73,8 @@ def kernel_files():
         found[sliding] = [blocks_int8.options(*block) for block in INT8_SLIDING]
         alone = blocks_int8.SOURCE.with_name(f"{blocks_int8.ALONE}.cu")
         found[alone] = [blocks_int8.options(*block) for block in INT8_ALONE]
+        warpgroups = blocks_int8.SOURCE.with_name(f"{blocks_int8.WARPGROUPS}.cu")
+        found[warpgroups] = [blocks_int8.options(*block) for block in INT8_WARPGROUPS]
         stem = blocks_int8.SOURCE.with_name(f"{blocks_int8.STEM}.cu")
         types = ("signed char", "float", "__half")
         found[stem] = [(*blocks_int8.options(*block), f"-Dimage_t={t}") for block in INT8_STEMS for t in types]
