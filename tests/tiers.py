@@ -39,21 +39,21 @@ SHARES = {
     "tests/cuda/inspect/test_machine_code.py": 9,
     "tests/cuda/test_cuda_cache.py": 3,
     "tests/cuda/test_nvrtc.py": 8,
-    "tests/lab/test_engine_milestone.py": 9,
-    "tests/lab/test_kernel_milestone.py": 9,
-    "tests/lab/test_milestones.py": 9,
-    "tests/lab/test_error_checks.py": 4,
-    "tests/lab/test_plan_checks.py": 4,
+    "tests/lab/test_engine_milestone.py": 12,
+    "tests/lab/test_kernel_milestone.py": 12,
+    "tests/lab/test_milestones.py": 12,
+    "tests/lab/test_error_checks.py": 6,
+    "tests/lab/test_plan_checks.py": 6,
     "tests/bench/": 10,
-    "tests/draw/": 4,
-    "tests/trace/": 6,
-    "tests/quantize/": 6,
+    "tests/draw/": 6,
+    "tests/trace/": 10,
+    "tests/quantize/": 10,
     "tests/test_faults.py": 2,
     "tests/check/test_child.py": 2,
     "tests/check/test_copies.py::test_a_copy_filled_with_its_solutions_is_its_source": 4,
-    "tests/check/test_copies_run.py": 8,
-    "tests/check/test_exercises.py::test_the_skeleton_fails_cleanly": 8,
-    "tests/check/test_exercises.py::test_the_solution_passes": 4,
+    "tests/check/test_copies_run.py": 12,
+    "tests/check/test_exercises.py::test_the_skeleton_fails_cleanly": 12,
+    "tests/check/test_exercises.py::test_the_solution_passes": 6,
     "tests/check/test_exercises.py::test_wrong_answers_are_refused_with_the_message_they_deserve": 2,
     "tests/check/test_kernel_checks.py": 2,
     "tests/check/test_own_rung.py": 3,
@@ -69,7 +69,7 @@ def seldom(share: int) -> pytest.MarkDecorator:
 
 # Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
 NOTEBOOKS = {
-    "01_topology": 5, "02_weights": 5, "03_cudnn_baseline": 5, "04_kernels": 10, "05_network": 10, "06_optimize": 10,
+    "01_topology": 8, "02_weights": 8, "03_cudnn_baseline": 8, "04_kernels": 10, "05_network": 10, "06_optimize": 10,
 }  # fmt: skip
 LATELY = 5  # commits
 
