@@ -33,18 +33,18 @@ EVERY = "every"  # of COURSE_TURN
 
 # Of a test's cases in these folders, files and tests, `make test` runs one in so many; the longest name holds
 SHARES = {
-    "tests/kernels/": 32,
-    "tests/optimize/": 32,
-    "tests/network/": 32,
+    "tests/kernels/": 40,
+    "tests/optimize/": 40,
+    "tests/network/": 40,
     "tests/cuda/inspect/test_machine_code.py": 9,
     "tests/cuda/test_cuda_cache.py": 3,
-    "tests/cuda/test_nvrtc.py": 8,
+    "tests/cuda/test_nvrtc.py": 12,
     "tests/lab/test_engine_milestone.py": 12,
     "tests/lab/test_kernel_milestone.py": 12,
     "tests/lab/test_milestones.py": 12,
     "tests/lab/test_error_checks.py": 6,
     "tests/lab/test_plan_checks.py": 6,
-    "tests/bench/": 10,
+    "tests/bench/": 14,
     "tests/draw/": 6,
     "tests/trace/": 10,
     "tests/quantize/": 10,
@@ -69,7 +69,7 @@ def seldom(share: int) -> pytest.MarkDecorator:
 
 # Of the notebooks in these folders, those excepted that the last commits have changed, a run has one in so many
 NOTEBOOKS = {
-    "01_topology": 8, "02_weights": 8, "03_cudnn_baseline": 8, "04_kernels": 10, "05_network": 10, "06_optimize": 10,
+    "01_topology": 8, "02_weights": 8, "03_cudnn_baseline": 8, "04_kernels": 14, "05_network": 14, "06_optimize": 14,
 }  # fmt: skip
 LATELY = 5  # commits
 

@@ -49,8 +49,8 @@ INT8_ALONE = (
     (Int8Block(112, 112, 16, 96, 24, 2), Int8Tile(4, 14, 1, 16, 4, alone=True)),
 )
 INT8_WARPGROUPS = (
-    (Int8Block(14, 14, 96, 576, 160, 2), Int8Tile(7, 7, slice=64, warpgroups=True)),
-    (Int8Block(14, 14, 96, 576, 96), Int8Tile(14, 14, slice=64, warpgroups=True)),
+    (Int8Block(8, 14, 32, 192, 32), Int8Tile(8, 14, slice=64, warpgroups=True)),
+    (Int8Block(7, 14, 32, 192, 32, 2), Int8Tile(4, 7, slice=64, warpgroups=True)),
 )
 INT8_STEMS = (
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
