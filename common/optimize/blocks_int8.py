@@ -18,14 +18,14 @@ from ..kernels.ladder import ELEMENT_TYPES, header_options, prepared
 from ..kernels.one_step import one_step, two_steps
 from .features import missing
 from .generate import SM_90A, architecture
-from .tiles_int8 import Int8Block, Int8Tile, output_group, row_bytes, rule
+from .tiles_int8 import GROUPS_SLICE, Int8Block, Int8Tile, output_group, row_bytes, rule
 
 KERNEL, SLIDING, ALONE, STEM = "inverted_residual_int8", "sliding_int8", "alone_int8", "stem_int8"
 WARPGROUPS = "warpgroups_int8"
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
 PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 FOUR = 4  # the same of stem_int8
-SLICE, EIGHT = 64, 8  # channels of a slice of warpgroups_int8; of them a warp's
+EIGHT = 8  # channels of a slice of warpgroups_int8 that a warp convolves
 UNIT = 8  # channels are multiples of it
 REAL = (np.dtype(np.float32), np.dtype(np.float16))  # of an image that the stem's block quantizes
 
@@ -105,7 +105,7 @@ class Slid:
         if self._groups is None:
             assert self._expand is not None
             (hidden, channels), outputs = self._expand.shape, len(self._project)
-            slices, pairs = hidden // SLICE, -(-hidden // (2 * SLICE))
+            slices, pairs = hidden // GROUPS_SLICE, -(-hidden // (2 * GROUPS_SLICE))
 
             def columns(count: int) -> Any:
                 """The channel of each column of a product of so many."""
@@ -119,11 +119,11 @@ class Slid:
 
             ends = self._ends.copy()
             ends[2::3] = _crossed(ends[2::3])
-            expand = np.zeros((slices, SLICE, 128), np.int8)
-            expand[..., :channels] = self._expand.reshape(slices, SLICE, channels)[:, columns(SLICE)]
-            of_slices = np.zeros((slices, SLICE * 128 + 1024), np.uint8)
+            expand = np.zeros((slices, GROUPS_SLICE, 128), np.int8)
+            expand[..., :channels] = self._expand.reshape(slices, GROUPS_SLICE, channels)[:, columns(GROUPS_SLICE)]
+            of_slices = np.zeros((slices, GROUPS_SLICE * 128 + 1024), np.uint8)
             of_slices[:, :-1024] = _swizzled(expand)
-            of_expand = ends[:3].reshape(3, slices, SLICE).transpose(1, 0, 2)
+            of_expand = ends[:3].reshape(3, slices, GROUPS_SLICE).transpose(1, 0, 2)
             of_slices[:, -1024:-256] = np.ascontiguousarray(of_expand).reshape(slices, -1).view(np.uint8)
 
             project = np.pad(self._project, ((0, 0), (0, pairs * 128 - hidden)))[columns(outputs)]

@@ -76,7 +76,7 @@ class Int8Tile:
 
 ALONE_COLUMNS = 14  # of outputs that a warp of alone_int8 takes
 # hidden channels that warpgroups_int8 takes at a time; outputs that a warpgroup may have
-GROUPS_SLICE, GROUPS_OUTPUTS = 64, (32, 64, 96, 48, 80)
+GROUPS_SLICE, GROUPS_OUTPUTS = 64, (32, 48, 64, 80, 96)
 
 
 def row_bytes(channels: int) -> int:
@@ -173,8 +173,8 @@ class Int8Block:
         if self.channels % 32 or self.channels > 128 or self.hidden % GROUPS_SLICE or self.hidden < 3 * GROUPS_SLICE:
             return f"warpgroups take 32, 64, 96 or 128 channels, and 192, 256, … hidden ones, got {self}"
         most = self.outputs // self._groups()[3]
-        if self.outputs % 32 or most not in GROUPS_OUTPUTS[: 3 if self.stride == 1 else None]:
-            return f"warpgroups make 32, 64 or 96 outputs, at stride 2 also 128 or 160, got {self}"
+        if self.outputs % 32 or most not in GROUPS_OUTPUTS:
+            return f"warpgroups make 32, 64 or 96 outputs, at stride 2 also 128, 160 or 192, got {self}"
         return None if tile == whole else f"warpgroups take {whole}, got {tile}"
 
     def _groups(self) -> tuple[int, int, int, int]:

@@ -33,6 +33,9 @@ CASES = [
     (Int8Block(14, 14, 96, 192, 160, 2), 2),
     (Int8Block(10, 14, 64, 256, 64, 2), 1),
     (Int8Block(3, 14, 32, 192, 96, 2), 1),
+    # few rows: each warpgroup has half of the outputs at stride 1, too
+    (Int8Block(4, 14, 32, 192, 96), 1),
+    (Int8Block(5, 14, 32, 192, 192, 2), 1),
 ]
 
 
