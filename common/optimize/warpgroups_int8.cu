@@ -227,12 +227,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         const auto project = [&](int s) {  // of slice s of this image
             const signed char* const pair = of_pairs + (turn * PAIRS + s / 2) % 2 * OF_PAIR;
+            const int half = (turn * SLICES + s) % 2;
             wgmma_begin();
 #pragma unroll
             for (int k = 0; k < Y_MINE; ++k)
 #pragma unroll
                 for (int c = 0; c < 64; c += 32)
-                    wgmma_s8<OUTPUTS_MINE, true>(of_y[k], dws + (m_group * Y_MINE + k) * TILE + s % 2 * 64 + c,
+                    wgmma_s8<OUTPUTS_MINE, true>(of_y[k], dws + (m_group * Y_MINE + k) * TILE + half * 64 + c,
                                                  pair + n_group * OUTPUTS_MINE * 128 + s % 2 * 64 + c);
         };
 #pragma unroll 1
@@ -248,7 +249,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             // depthwise
             pair_here[p % 2].wait(p / 2 % 2);
             const signed char* const pair = of_pairs + p % 2 * OF_PAIR;
-            const int plane = s % 2 * 8 + warp;
+            const int plane = s % 2 * 8 + warp;  // of the pair; and of dw, whose halves take turns over all images
+            const int of_dw = i % 2 * 8 + warp;
             {
                 const bool on_diagonal = g / 4 == t % 2;
                 const uint4* const taps =
@@ -286,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     for (int side = 0; u > 0 && side < SIDES; ++side) {
                         const int(&d)[4] = acc[(u - 1) % 2][side];
                         const int row = ((u - 1) * SIDES + side) * 16 + g;
-                        signed char* const there = at(dws, row, plane / 2) + plane % 2 * 8;
+                        signed char* const there = at(dws, row, of_dw / 2) + of_dw % 2 * 8;
                         *(unsigned short*)(there + 2 * t) = codes(d[0], d[1]);
                         *(unsigned short*)(there + 8 * 128 + 2 * t) = codes(d[2], d[3]);
                     }
