@@ -104,6 +104,12 @@ MUTANTS = [
         INT8,
     ),
     Mutant(
+        "int8-large-ties", f"{KERNELS}/include/requantize.h",
+        "fma_of_small(fma_of_small(product, unit, 0.0f), 1.0f, __int_as_float(zero_point + 128))",
+        "fma_of_small(product, unit, __int_as_float(zero_point + 128))",
+        "ties of large sums are even with the zero point", f"{INT8_PERSISTENT} -k ties",
+    ),
+    Mutant(
         "int8-fma-in-two", f"{KERNELS}/include/requantize.h", "__fmaf_rn(__int2float_rn(b + offset), scale_b, shift)",
         "__fadd_rn(__fmul_rn(__int2float_rn(b + offset), scale_b), shift)", "the product of the residual is rounded",
         "tests/kernels/test_kernels_int8.py -k add",
@@ -190,8 +196,12 @@ MUTANTS = [
     ),
     Mutant(
         "int8-alone-border", "common/optimize/alone_int8.cu",
-        "const bool inside = known || (unsigned)(row + y) < H;", "const bool inside = true;",
+        "return (unsigned)(row + y) < H;", "return true;",
         "hidden pixels above and below the image are those of pixels that are 0", f"{INT8_ALONE} -k convolutions",
+    ),
+    Mutant(
+        "int8-alone-beside", "common/optimize/alone_int8.cu", "(unsigned)(x + 1) >= W ? BESIDE : 0", "0",
+        "the hidden pixel on the right of the image is that of a pixel that is 0", f"{INT8_ALONE} -k convolutions",
     ),
     Mutant(
         "int8-alone-last-eight", "common/optimize/alone_int8.cu", "(16 * pair + 8 < O ? 4 : 2) * t", "4 * t",
@@ -224,18 +234,18 @@ MUTANTS = [
         f"{INT8_ALONE} -k quantizes",
     ),
     Mutant(
-        "int8-persistent-exchange", f"{KERNELS}/pointwise_int8/5_persistent.cu", "__byte_perm(mine, other, 0x3276)",
-        "__byte_perm(mine, other, 0x7632)", "two lanes put their outputs of a pixel in the wrong order",
+        "int8-persistent-pixels", f"{KERNELS}/pointwise_int8/5_persistent.cu", "(unsigned short)(mine >> 16)",
+        "(unsigned short)mine", "the second pixel of a lane has the first one's outputs",
         f"{INT8_PERSISTENT} -k model",
     ),
     Mutant(
         "int8-persistent-begin", f"{KERNELS}/pointwise_int8/5_persistent.cu",
-        "acc[j][3] = begin<SMALL_SUMS && !ONE_STEP>(two.y)", "acc[j][3] = begin<SMALL_SUMS && !ONE_STEP>(two.x)",
+        "acc[j][3] = begin<ONE_STEP ? 0 : SMALL_SUMS>(two.y)", "acc[j][3] = begin<ONE_STEP ? 0 : SMALL_SUMS>(two.x)",
         "sums of odd outputs begin with their neighbour's bias", f"{INT8_PERSISTENT} -k model",
     ),
     Mutant(
-        "int8-persistent-offsets", f"{KERNELS}/pointwise_int8/5_persistent.cu", "multiplier + O + o", "multiplier + o",
-        "the multipliers serve as offsets", f"{INT8_PERSISTENT} -k fma",
+        "int8-persistent-offsets", f"{KERNELS}/pointwise_int8/5_persistent.cu", ": Ends{bias, multiplier, multiplier + O}",
+        ": Ends{bias, multiplier, multiplier}", "the multipliers serve as offsets", f"{INT8_PERSISTENT} -k fma",
     ),
     Mutant(
         "int8-head-offsets", "common/optimize/head_int8.cu", "__ldg(multiplier + O + o)", "__ldg(multiplier + O)",

@@ -5,6 +5,9 @@
 //   lanes, then those ends that lanes with the same t share; after all of them the ends of project (blocks_int8.py,
 //   Slid.alone). The bits are those of inverted_residual_int8.
 //
+//   Beside the image a hidden pixel is the zero of its padding. There sums begin at a number of which that code is made,
+//   and x is 0: so a row of the image takes no instruction for its padding.
+//
 // It is fused/alone.h in int8: a warp takes 14 columns of outputs, STRIP rows of them, an item, and of each row of
 // hidden pixels it expands 16 channels, convolves and projects them. What one step makes is in registers as the next
 // one needs it:
@@ -52,9 +55,10 @@ constexpr bool HALF_STEP = C % 32 > 0 && C % 32 <= 16;  // the last product has 
 // bytes of a pixel, of a row and of an item in shared memory
 constexpr int PIXEL = ceil_to(C, 16), X_ROW = PX * PIXEL, X = ROWS * X_ROW, BUFFERS = 2;
 // words of a lane for 16 hidden channels: expand, depthwise [2][3][2], project; then ends, int4 [8][4]: of expand and
-// of depthwise where sums of each half of the channels begin, multipliers, offsets
+// of depthwise where sums of each half of the channels begin, multipliers, offsets; and where those of expand begin
+// beside the image, [2][4]
 constexpr int TAPS_0 = 4 * STEPS - 2 * HALF_STEP, PROJECT_0 = TAPS_0 + 12, WORDS = ceil_to(PROJECT_0 + EIGHTS, 4);
-constexpr int PLANE = 8 * WORDS + 32, Y_ENDS = PLANES * PLANE, ALL = Y_ENDS + O / 2 + O / 2;  // uint4 in shared memory
+constexpr int BESIDE = 32, PLANE = 8 * WORDS + 40, Y_ENDS = PLANES * PLANE, ALL = Y_ENDS + O / 2 + O / 2;  // uint4 in shared memory
 static_assert(EXPAND && STEM_H == 0 && HIDDEN % 16 == 0 && C % 8 == 0 && O % 8 == 0, "channels");
 static_assert(OUT_W % COLUMNS == 0 && W == OUT_W * ST, "columns");
 static_assert(X >= STRIP * 16 * O, "y is put where x was");
@@ -99,21 +103,41 @@ __device__ __forceinline__ void get_ends(int (&begin)[2][4], End (&end)[2], cons
     end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.y), __uint_as_float(o.x)}};
     end[1] = {{__uint_as_float(m.z), __uint_as_float(m.w)}, {__uint_as_float(o.w), __uint_as_float(o.z)}};
 }
+struct Place {  // of a lane in an item: the first row; where its first pixel's ends lie, and the second one's
+    int row, first, second;
+    __device__ __forceinline__ Place(const Item& item, int g) : row(item.oy * ST - 1) {
+        const int x = item.ox * ST - 1 + 2 * ST * g;
+        first = (unsigned)x < W ? 0 : BESIDE, second = ST == 1 && (unsigned)(x + 1) >= W ? BESIDE : 0;
+    }
+    __device__ __forceinline__ bool is_inside(int y) const { return (unsigned)(row + y) < H; }
+};
+
 struct Expanding {
     unsigned words[ceil_to(TAPS_0, 4)];
-    int begin[2][4];
+    int begin[2][4], edge[2][4];  // edge: of the products of which one pixel in two may lie beside the image
     End end[2];
 
-    __device__ __forceinline__ void get(const uint4* plane, int lane) {
+    __device__ __forceinline__ void get(const uint4* plane, const Place& place, int lane) {
+        const uint4* const ends = plane + 8 * WORDS;
         get_words(words, plane, 0, lane);
-        get_ends(begin, end, plane + 8 * WORDS, lane);
+        get_ends(begin, end, ends, lane);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int2 first = *(const int2*)(ends + place.first + 4 * half + lane % 4);
+            edge[half][0] = first.x, edge[half][1] = first.y;
+            const int2 second = *(const int2*)(ends + place.second + 4 * half + lane % 4);
+            // (here: of numbers that it knows to be begin's the compiler makes copies for every product)
+            edge[half][2] = ST == 2 ? here(second.x) : second.x, edge[half][3] = ST == 2 ? here(second.y) : second.y;
+        }
     }
-    __device__ __forceinline__ void expand(int (&d)[4], int half, int k, const unsigned (&a)[4]) const {
+    // p: which of a row's products.
+    __device__ __forceinline__ void expand(int (&d)[4], int p, int half, int k, const unsigned (&a)[4]) const {
         const bool is_half = HALF_STEP && k == STEPS - 1;
+        const int(&from)[4] = p == 0 ? edge[half] : begin[half];
         const unsigned first = words[4 * k + (is_half ? half : 2 * half)];
-        if (is_half && k == 0) mma_bytes_k16<false>(d, {a[0], a[1]}, first, begin[half]);
+        if (is_half && k == 0) mma_bytes_k16<false>(d, {a[0], a[1]}, first, from);
         else if (is_half) mma_bytes_k16<false>(d, {a[0], a[1]}, first);
-        else if (k == 0) mma_s8(d, a, {first, words[4 * k + 2 * half + 1]}, begin[half]);
+        else if (k == 0) mma_s8(d, a, {first, words[4 * k + 2 * half + 1]}, from);
         else mma_s8(d, a, {first, words[4 * k + 2 * half + 1]});
     }
 };
@@ -153,10 +177,10 @@ __device__ __forceinline__ void codes_of_dw(unsigned (&of)[2], const int (&sums)
     for (int i = 0; i < 2; ++i)
         of[i] = codes<EXACT>(sums[0][2 * i], sums[0][2 * i + 1], sums[1][2 * i], sums[1][2 * i + 1], end[0], end[1]);
 }
-// A row of eight hidden channels, as the depthwise products take it. real: which bytes lie in the image.
+// A row of eight hidden channels, as the depthwise products take it.
 template <bool EXACT>
-__device__ __forceinline__ void codes_of_hidden(unsigned (&two)[4], const int (&d)[ST][4], const End& end,
-                                                const unsigned (&real)[ST], unsigned zeros, int lane) {
+__device__ __forceinline__ void codes_of_hidden(unsigned (&two)[4], const int (&d)[ST][4], const End& end, bool inside,
+                                                unsigned zeros, int lane) {
     unsigned v[ST];
 #pragma unroll
     for (int i = 0; i < ST; ++i) {
@@ -164,7 +188,7 @@ __device__ __forceinline__ void codes_of_hidden(unsigned (&two)[4], const int (&
         const unsigned four = ST == 1
                                   ? codes<EXACT>(d[0][0], d[0][1], d[0][2], d[0][3], end, end)
                                   : codes<EXACT>(d[0][2 * i], d[0][2 * i + 1], last[2 * i], last[2 * i + 1], end, end);
-        v[i] = (four & real[i]) | (zeros & ~real[i]);
+        v[i] = inside ? four : zeros;
     }
     const unsigned next = __shfl_sync(0xffffffffu, v[0], (lane + 4) % 32);
     two[0] = v[0], two[3] = next;
@@ -183,23 +207,6 @@ __device__ __forceinline__ unsigned codes_of_y(const float* ends, int pair, int 
     const End second = alone ? first : End{{multiplier[2], multiplier[3]}, {offset[3], offset[2]}};
     return codes<EXACT>(a[2 * i], a[2 * i + 1], b[2 * i], b[2 * i + 1], first, second) ^ 0x80808080u;
 }
-
-struct Place {  // of a lane in an item: its pixels' bytes that lie in the image's columns; the first row
-    unsigned columns[ST], zeros;
-    int row;
-    __device__ __forceinline__ Place(const Item& item, int g, unsigned zeros) : zeros(zeros), row(item.oy * ST - 1) {
-#pragma unroll
-        for (int i = 0; i < ST; ++i) {
-            const int x = item.ox * ST - 1 + 2 * (ST * g + i);
-            columns[i] = ((unsigned)x < W ? 0xffffu : 0) | ((unsigned)(x + 1) < W ? 0xffff0000u : 0);
-        }
-    }
-    __device__ __forceinline__ void real(unsigned (&bytes)[ST], int y, bool known) const {
-        const bool inside = known || (unsigned)(row + y) < H;
-#pragma unroll
-        for (int i = 0; i < ST; ++i) bytes[i] = inside ? columns[i] : 0;
-    }
-};
 
 // x of an item, on its way.
 __device__ __forceinline__ void fetch(const signed char* x, int index, signed char* to, int lane) {
@@ -249,7 +256,7 @@ struct Rows {
 #pragma unroll
         for (int k = 0; k < STEPS; ++k)
 #pragma unroll
-            for (int i = 0; i < 2 * ST; ++i) w.expand(d[i % 2][i / 2], i % 2, k, a[y % 2][i / 2][k]);
+            for (int i = 0; i < 2 * ST; ++i) w.expand(d[i % 2][i / 2], i / 2, i % 2, k, a[y % 2][i / 2][k]);
     }
 };
 
@@ -257,16 +264,15 @@ struct Rows {
 // projected a step after its last row. Row 0 has been expanded; at the end it is, with the next channels' weights.
 template <bool EXACT>
 __device__ __forceinline__ void add_plane(int (&sums)[STRIP][EIGHTS][4], Rows& rows, Expanding& w, const uint4* plane,
-                                          const uint4* next, const Place& place, int lane) {
+                                          const uint4* next, const Place& place, unsigned zeros, int lane) {
     unsigned two[2][4];
     int acc[3][2][4];
     const Convolving c(plane, lane);
     const auto put = [&](int y) {
-        unsigned real[ST];
-        place.real(real, y, y > 0 && y < ROWS - 1 && OUT_H % STRIP == 0);
+        const bool inside = (y > 0 && y < ROWS - 1 && OUT_H % STRIP == 0) || place.is_inside(y);
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-            codes_of_hidden<EXACT>(two[half], rows.d[half], w.end[half], real, place.zeros, lane);
+            codes_of_hidden<EXACT>(two[half], rows.d[half], w.end[half], inside, zeros, lane);
     };
     const auto convolve = [&](int y, int ky) {
         const int r = (y - ky) / ST;
@@ -281,7 +287,7 @@ __device__ __forceinline__ void add_plane(int (&sums)[STRIP][EIGHTS][4], Rows& r
         const int r = is_over ? (y - 3) / ST : 0;
         if (y + 1 < ROWS) rows.expand(y + 1, w);
         if (y + 1 <= ROWS) rows.load((y + 2) % ROWS, lane);
-        if (y == ROWS - 1) w.get(next, lane);
+        if (y == ROWS - 1) w.get(next, place, lane);
         if (y < ROWS) convolve(y, 2), convolve(y, 1);
         unsigned of[2];
         if (is_over) codes_of_dw<EXACT>(of, acc[r % 3], c.end);
@@ -326,7 +332,7 @@ __device__ __forceinline__ void copy_out(signed char* y, const signed char* resi
         uint4 four = *(const uint4*)(here + r * (16 * O) + rest * 16);
         if (RESIDUAL) {
             const uint4 more = __ldg((const uint4*)(residual + place));
-            constexpr bool FULL = SMALL_PROJECT == 2;
+            constexpr bool FULL = SMALL_PROJECT >= 2;
             four = make_uint4(add_words<FULL>(four.x, more.x, output), add_words<FULL>(four.y, more.y, output),
                               add_words<FULL>(four.z, more.z, output), add_words<FULL>(four.w, more.w, output));
         }
@@ -364,7 +370,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncwarp();
         if (index + step < all) fetch(x, index + step, mine + (turn ^ 1) * X, lane);
         cp_async_commit();
-        const Place place(item, g, zeros);
+        const Place place(item, g);
         int sums[STRIP][EIGHTS][4];
 #pragma unroll
         for (int n = 0; n < EIGHTS; ++n)
@@ -372,14 +378,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int r = 0; r < STRIP; ++r) begin_at(sums[r][n], shared + Y_ENDS + 4 * n + t);
         Rows rows = {x_here};
         Expanding w;
-        rows.load(0, lane), w.get(shared, lane);
+        rows.load(0, lane), w.get(shared, place, lane);
         rows.expand(0, w), rows.load(1, lane);
 #pragma unroll 1
         for (int plane = 0; plane < PLANES; ++plane) {
             const uint4* const here = shared + plane * PLANE;
             const uint4* const next = plane + 1 < PLANES ? here + PLANE : shared;
-            if (ONE_STEP || in_one_step(here)) add_plane<false>(sums, rows, w, here, next, place, lane);
-            else add_plane<true>(sums, rows, w, here, next, place, lane);
+            if (ONE_STEP || in_one_step(here)) add_plane<false>(sums, rows, w, here, next, place, zeros, lane);
+            else add_plane<true>(sums, rows, w, here, next, place, zeros, lane);
         }
         __syncwarp();  // nobody reads x any more
         put_sums(x_here, sums, ends, g, t);

@@ -15,7 +15,8 @@ from ..kernels import int8, vectors
 from ..kernels import int8_arguments as arguments
 from ..kernels.int8 import HIGH, LOW
 from ..kernels.ladder import ELEMENT_TYPES, header_options, prepared
-from ..kernels.one_step import one_step, two_steps
+from ..kernels.one_step import HALF, MAGIC, MIDDLE, one_step, two_steps
+from ..kernels.one_step import UNIT as UNIT_OF_CODES
 from .features import missing
 from .generate import SM_90A, architecture
 from .tiles_int8 import GROUPS_SLICE, Int8Block, Int8Tile, output_group, row_bytes, rule
@@ -82,6 +83,7 @@ class Slid:
         self.slow = int((~fast).sum())
         fast, self._ends_of_fours = ends_by(FOUR)
         self.slow_of_stem = int((~fast).sum()) // FOUR
+        self._hidden_zero = parts[0].zero_point
         self.slow_outputs = 0  # known when they are put in order
         self._expand = None if expand is None else _deep(host[0][0])[order]
         self._stem: Any = None
@@ -143,7 +145,7 @@ class Slid:
     def alone(self) -> Any:
         """What alone_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small."""
         if self._alone is None:
-            given = self._expand, self._taps, self._project, self._ends
+            given = self._expand, self._taps, self._project, self._ends, self._beside()
             planes = [self._plane(first, *given) for first in self._firsts(PLANE)]
             self._alone = cuda.asarray(np.concatenate([*planes, self._ends_of_project()]))
         return self._alone
@@ -170,8 +172,21 @@ class Slid:
             self._stem = cuda.asarray(np.concatenate([*planes, self._ends_of_project(FOUR)]))
         return self._stem
 
-    def _plane(self, first: int, weight: Any, taps: Any, project: Any, ends: Any) -> Any:
-        """The words of PLANE hidden channels: of each lane, four at a time, then ends of lanes with the same t."""
+    def _beside(self) -> Any:
+        """(hidden,) int32: where sums of expand begin beside the image: what gives the code of its zero point."""
+        multiplier, offset = (end.view(np.float32).astype(np.float64) for end in self._ends[1:3])
+        one_step = multiplier < 1
+        steps = np.where(one_step, multiplier * 2.0**UNIT_OF_CODES, 1)
+        code = self._hidden_zero - LOW - offset * 2.0**149
+        sums = np.where(one_step, np.rint(code / steps), MIDDLE)
+        assert (np.abs(sums - MIDDLE) < HALF).all()
+        return (MAGIC - MIDDLE + sums).astype(np.int32)
+
+    def _plane(self, first: int, weight: Any, taps: Any, project: Any, ends: Any, beside: Any = None) -> Any:
+        """The words of PLANE hidden channels: of each lane, four at a time, then ends of lanes with the same t.
+
+        beside: alone_int8.cu's, where sums of expand begin beside the image.
+        """
         g, t, e = (part.reshape(32, -1)[:, :4] for part in np.broadcast_arrays(*np.ogrid[:8, :4, :4]))
         deep = weight.shape[1]
         expand = np.pad(weight, ((0, 0), (0, -deep % 32)))
@@ -201,6 +216,9 @@ class Slid:
                 _crossed(some[i + 2]),
             )
         ]
+        if beside is not None:
+            of_sides = beside[first : first + PLANE].reshape(4, 2, 1, 2)
+            of_lanes += [np.tile(of_sides[:, half], (1, 2, 1)) for half in range(2)]
         return np.concatenate([made.reshape(-1, 4, 32).transpose(0, 2, 1).ravel(), *map(_words, of_lanes)])
 
     def _ends_of_project(self, apart: int = 1) -> Any:
@@ -399,7 +417,7 @@ def inverted_residual_int8(
     small = [_small(part) for part in (expand, depthwise)] + [_small_project(project, residual is not None)]
     name = (STEM if stem else ALONE) if tile.alone else SLIDING if tile.chained else KERNEL
     name = WARPGROUPS if tile.warpgroups else name
-    if tile.alone and not small[2]:
+    if tile.alone and small[2] not in (1, 2):
         raise ValueError(f"{name}: takes small sums of project that fill int8")
     defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
@@ -487,16 +505,15 @@ def _small(part: Int8Convolution | None) -> int:
 
 
 def _small_project(project: Int8Convolution, adds: bool) -> int:
-    """The same for project; 2 if also the sum with a residual fills int8."""
+    """The same for project. With a residual, bounds are of the sum: 2 if it fills int8; 3 if sums are large."""
     full = tuple(project.bounds) == (LOW, HIGH)
-    if not adds:
-        return _small(project)
-    return _small(dataclasses.replace(project, bounds=(LOW, HIGH))) * (1 + full)  # bounds are of the sum
+    small = _small(dataclasses.replace(project, bounds=(LOW, HIGH))) if adds else _small(project)
+    return small * (1 + (full and adds)) or 3 * full
 
 
 def suits_single_warps(project: Int8Convolution, adds: bool) -> bool:
     """Whether alone_int8.cu takes this project; adds: whether a residual is added, whose sum has project's bounds."""
-    return _small_project(project, adds) > 0
+    return _small_project(project, adds) in (1, 2)
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS > 128 ? 1 : 256 / 
         const int o = slice * CHANNELS + (warp_c * M + i / 2) * 16 + i % 2 * 8 + g;
         scale[i / 2][i % 2] = o < O ? __ldg(multiplier + o) : 0.0f;
         if (ONE_STEP) shift[i / 2][i % 2] = o < O ? __ldg(multiplier + O + o) : 0.0f;
-        const int b = begin<SMALL_SUMS && !ONE_STEP>(o < O && bias ? __ldg(bias + o) : 0);
+        const int b = begin<ONE_STEP ? 0 : SMALL_SUMS>(o < O && bias ? __ldg(bias + o) : 0);
         begins[i / 2][i % 2 * 2] = b, begins[i / 2][i % 2 * 2 + 1] = b;
     }
     // which of four codes are of pixels: two of a tile of 8, two of the next

@@ -203,7 +203,7 @@ struct Outputs {  // of a lane's two pixels in a row
     __device__ __forceinline__ void store(int row, int down, unsigned even, unsigned odd, const Output& to) const {
         if ((unsigned)row >= (unsigned)rows) return;
         constexpr int WORDS_OF_PIXEL = O / 4;
-        constexpr bool FULL = SMALL_PROJECT == 2;
+        constexpr bool FULL = SMALL_PROJECT >= 2;
         const int at = down * (W * WORDS_OF_PIXEL);
         if (RESIDUAL) {
             even = add_words<FULL>(even, __ldg(residual + at), to);

@@ -240,7 +240,7 @@ class Int8Block:
         if tile.alone and self.stem_h:
             return tile.warps * STEM_BYTES
         if tile.alone:
-            weights = 16 * (self.hidden // 16 * (8 * self.words() + 32) + self.outputs)
+            weights = 16 * (self.hidden // 16 * (8 * self.words() + 40) + self.outputs)
             return weights + 2 * tile.warps * self.item_bytes(tile)
         columns = self.out_size[1]
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3

@@ -342,7 +342,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                                                                          scale[j][3], zero_point, least, most);
                     if (place[k][i] >= 0)
                         *(unsigned*)(y + place[k][i] + j * 16) =
-                            RESIDUAL ? add_words<SMALL_PROJECT == 2>(word, more[j][k][i], to) : word;
+                            RESIDUAL ? add_words<(SMALL_PROJECT >= 2)>(word, more[j][k][i], to) : word;
                 }
     }
 }

@@ -60,6 +60,25 @@ def test_it_is_the_model(sizes, tile, small):
         same(run(x, weight, bias, multiplier, **given, residual=nhwc(residual), **more), want)
 
 
+@pytest.mark.parametrize("zero", [-7, 8])
+def test_sums_of_any_size_and_their_ties(zero):
+    """Sums beyond 2^22, which saturate or not; halves between two codes, which go to the even product, not code."""
+    rng = np.random.default_rng(5)
+    x, weight = drawn(rng, 1, 272, 4, 4), drawn(rng, 32, 272, 1, 1)
+    x[:, :, 0], x[:, :, 1] = 127, -128
+    weight[:8], weight[8:16] = 127, -128
+    x[:, 3:, 2:], weight[16:, 3:] = 0, 0  # and small ones, half of them odd
+    weight[16:, :3] //= 64
+    multiplier = np.resize(np.float32([2.0**-15, 2.0**-16, 0.5, 0.25]), 32)
+    sums = np.einsum("nchw,oc->nohw", x.astype(np.int64), weight[:, :, 0, 0])
+    products = sums * multiplier.astype(np.float64)[:, None, None]
+    assert np.abs(sums).max() > 2**22 and ((products % 1 == 0.5) & (np.abs(products) < 100)).sum() > 10
+    want = int8.conv2d(x, weight, None, multiplier, zero_point=zero)
+    for one in (tile(64, 32), tile(64, 32, 2, 2, 1)):
+        given = {"variant": "persistent", "tile": one, "zero_point": zero}
+        same(kernels.pointwise_int8(nhwc(x), nhwc(weight), None, cuda.asarray(multiplier), **given), want)
+
+
 @pytest.mark.parametrize(("sizes", "tile"), CASES[:3], ids=str)
 def test_codes_by_one_fma(sizes, tile):
     rng, x, weight, zero, bias, multiplier = drawn_case(sizes)

@@ -5,7 +5,7 @@
 //                                       char, or float: then sum · multiplier, without residual. residual: as y, or null
 //   finish_whole<SMALL>(y, sum, multiplier, residual, left, to)     the same for 4 or 8 outputs of whole pieces; sums begin at
 //                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product, and
-//                                       2 if also the sum is clamped to −128 … 127: add_four
+//                                       2 or 3 if also the sum is clamped to −128 … 127: add_four
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
@@ -109,7 +109,7 @@ __device__ __forceinline__ void finish_whole(signed char* y, const int (&sum)[N]
     if (residual) {
         more.all = __ldg((const typename Bytes<N>::type*)residual);
 #pragma unroll
-        for (int i = 0; i < N / 4; ++i) out.words[i] = add_words<SMALL == 2>(out.words[i], more.words[i], to);
+        for (int i = 0; i < N / 4; ++i) out.words[i] = add_words<(SMALL >= 2)>(out.words[i], more.words[i], to);
     }
     *(typename Bytes<N>::type*)y = out.all;
 }

@@ -20,6 +20,10 @@
 // SMALL = 1: no sum, and no sum · multiplier, reaches 2^22 in magnitude (int8.small_sums), and low, high are −128, 127. Then
 // the same trick makes sums floats: a sum that begins at the bits of 1.5·2^23 is, read as a float, 1.5·2^23 plus the sum.
 // Neither way needs a conversion instruction, and the clamp is part of packing: 4.5 instructions per output, else 7.75.
+//
+// SMALL = 2: the same, and the sum with a residual is clamped to −128 … 127, too (epilogue_int8.h).
+// SMALL = 3: sums of any size; low, high are −128, 127, also those of a sum with a residual. A float that is multiplied by
+// 2^-149 is rounded to a multiple of it, whose bits are the integer: 4.75 instructions, with one for the sum as a float.
 #pragma once
 #include "ptx.h"
 
@@ -38,7 +42,7 @@ __device__ __forceinline__ int add_scaled(int a, int b, float scale_a, float sca
 }
 constexpr int SHIFTED = 0x4b400000;  // the bits of INTEGERS
 
-template <int SMALL> __device__ __forceinline__ int begin(int bias) { return SMALL ? bias + SHIFTED : bias; }
+template <int SMALL> __device__ __forceinline__ int begin(int bias) { return SMALL == 1 || SMALL == 2 ? bias + SHIFTED : bias; }
 __device__ __forceinline__ int requantize_small(int sum, float multiplier, int zero_point) {
     const float product = __fmul_rn(__fadd_rn(__int_as_float(sum), -INTEGERS), multiplier);
     return __float_as_int(__fadd_rn(product, INTEGERS)) + (zero_point - SHIFTED);
@@ -46,9 +50,18 @@ __device__ __forceinline__ int requantize_small(int sum, float multiplier, int z
 __device__ __forceinline__ unsigned pack(int a, int b, int c, int d) {
     return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
+// A code + 128, not yet clamped to 0 … 255, of a sum of any size.
+__device__ __forceinline__ int requantize_large(int sum, float multiplier, int zero_point) {
+    const float product = __fmul_rn(__int2float_rn(sum), multiplier), unit = __int_as_float(1);
+    // rounded first: a tie goes to the even number, which is not always the even code
+    return __float_as_int(fma_of_small(fma_of_small(product, unit, 0.0f), 1.0f, __int_as_float(zero_point + 128)));
+}
 template <int SMALL>
 __device__ __forceinline__ unsigned requantize_four(const int (&sum)[4], float a, float b, float c, float d, int zero_point, int low,
                                                     int high) {
+    if constexpr (SMALL == 3)
+        return pack_unsigned(requantize_large(sum[0], a, zero_point), requantize_large(sum[1], b, zero_point),
+                             requantize_large(sum[2], c, zero_point), requantize_large(sum[3], d, zero_point)) ^ 0x80808080u;
     if constexpr (SMALL > 0) {
         const int p = requantize_small(sum[0], a, zero_point), q = requantize_small(sum[1], b, zero_point);
         const int r = requantize_small(sum[2], c, zero_point), s = requantize_small(sum[3], d, zero_point);

@@ -83,8 +83,9 @@ def size(tile: Tile, p: int, c: int, o: int, pooled: int = 0, itemsize: int = 2)
         most = checks.blocks(across * down, blocks)
     rows = tile["STAGES"] * (tile["BM"] + (0 if tile["KEEP"] else tile["BN"]))
     rows += slices * tile["BN"] if tile["KEEP"] else 0
+    ends = 12 * tile["BN"] if tile["KEEP"] and itemsize == 1 else 0
     sums = tile["BM"] * tile["BN"] * 4 // split if split > 1 else 0
-    shared = rows * SLICE + BARRIERS + sums + (consumers * 4 * ROWS_OUT if itemsize < 4 else 0)
+    shared = rows * SLICE + ends + BARRIERS + sums + (consumers * 4 * ROWS_OUT if itemsize < 4 else 0)
     return Size(blocks, (consumers + 1) * 128, shared, most)
 
 

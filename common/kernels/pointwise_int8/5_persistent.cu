@@ -7,15 +7,16 @@
 // Moves   as there, half the bytes.
 // Gains   a product runs by itself. mma_s8 holds up the scheduler that issued it for 6 cycles, on an H200; here its warps
 //         requantize, 2 to 8 instructions per output, while the other team's products run.
-// Costs   a lane's two neighbouring outputs are 2 bytes. So lanes t and t ^ 1 exchange: one has 4 neighbours of pixel g
-//         then, the other of pixel g + 8. Rows go out through shared memory, where a residual is added.
+//         If the weights stay, how outputs begin and end lies beside them, where no lane looks whether there are so many.
+// Costs   a lane's two neighbouring outputs are 2 bytes, which go to shared memory by themselves. From there rows go out
+//         whole, and a residual is added.
 #include "bulk.h"
 #include "epilogue_int8.h"
 #include "one_step.h"
 #include "wgmma_bytes.h"
 
 #ifndef SMALL_SUMS
-#define SMALL_SUMS 0  // see requantize.h; 2: a sum with a residual is clamped to −128 … 127 as well
+#define SMALL_SUMS 0  // see requantize.h
 #endif
 #ifndef ONE_STEP
 #define ONE_STEP 0  // whether bias and multiplier are those of one_step.h: multiplier [2][O], offsets behind multipliers
@@ -29,19 +30,31 @@ constexpr int START = CONSUMERS == 1 ? 240 : 65536 / ((CONSUMERS + 1) * 128) / 8
 constexpr int UP = CONSUMERS == 1 ? 240 : ((CONSUMERS + 1) * START - DOWN) / CONSUMERS / 8 * 8;
 static_assert(BM % 64 == 0 && BN % 16 == 0, "a warpgroup has 64 pixels, a lane stores 16 outputs");
 
-// The byte (row, column) of a tile with rows of 128, laid out as wgmma reads it.
-__device__ __forceinline__ signed char* at(signed char* tile, int row, int column) {
-    return tile + row * 128 + (column / 16 ^ row % 8) * 16 + column % 16;
+// Where 16 bytes of a row of 128 lie in a tile, as wgmma reads it.
+__device__ __forceinline__ signed char* at(signed char* tile, int row, int piece) {
+    return tile + row * 128 + (piece ^ row % 8) * 16;
 }
 
+// How two neighbouring outputs begin or end: 0 beyond the last output. In shared memory (KEEP) zeros lie there.
+template <class Two> __device__ __forceinline__ Two two_of(const void* ends, int o, int O) {
+    if (KEEP) return ((const Two*)ends)[o / 2];
+    return o < O ? __ldg((const Two*)ends + o / 2) : Two{0, 0};
+}
+
+// What sums begin at, and how they become codes. With KEEP of the block's outputs alone, else of all of them.
+struct Ends {
+    const int* bias;
+    const float *multiplier, *shift;  // shift: with ONE_STEP
+};
+
 // A lane's sums before the first product: outputs o, o + 1, … of pixels p and p + 8.
-__device__ __forceinline__ void begin_sums(int (&acc)[BN / 8][4], const int* bias, int o0, int O) {
+__device__ __forceinline__ void begin_sums(int (&acc)[BN / 8][4], const Ends& ends, int o0, int O) {
 #pragma unroll
     for (int j = 0; j < BN / 8; ++j) {
         const int o = o0 + j * 8 + threadIdx.x % 4 * 2;
-        const int2 two = bias && o < O ? __ldg((const int2*)(bias + o)) : make_int2(0, 0);
-        acc[j][0] = acc[j][2] = begin<SMALL_SUMS && !ONE_STEP>(two.x);
-        acc[j][1] = acc[j][3] = begin<SMALL_SUMS && !ONE_STEP>(two.y);
+        const int2 two = KEEP || ends.bias ? two_of<int2>(ends.bias, o, O) : make_int2(0, 0);
+        acc[j][0] = acc[j][2] = begin<ONE_STEP ? 0 : SMALL_SUMS>(two.x);
+        acc[j][1] = acc[j][3] = begin<ONE_STEP ? 0 : SMALL_SUMS>(two.y);
     }
 }
 
@@ -55,7 +68,7 @@ __device__ __forceinline__ void multiply(int (&acc)[BN / 8][4], const signed cha
 }
 
 // 16 pixels from a warp's registers: 128 outputs at a time through its part of shared memory, so that rows go out whole.
-__device__ __forceinline__ void store_rows(const int (&acc)[BN / 8][4], signed char* part, const float* multiplier,
+__device__ __forceinline__ void store_rows(const int (&acc)[BN / 8][4], signed char* part, const Ends& ends, int e0,
                                            const signed char* residual, signed char* y, int p0, int o0, int P, int O,
                                            const Output& to) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, low = residual ? -128 : to.low, high = residual ? 127 : to.high;
@@ -65,27 +78,27 @@ __device__ __forceinline__ void store_rows(const int (&acc)[BN / 8][4], signed c
 #pragma unroll
         for (int j = 0; j < MOST / 8 && base / 8 + j < BN / 8; ++j) {
             const int(&sums)[4] = acc[base / 8 + j];
-            const int o = o0 + base + j * 8 + t * 2;
-            const float2 scale = o < O ? __ldg((const float2*)(multiplier + o)) : make_float2(0, 0);
+            const int o = e0 + base + j * 8 + t * 2;
+            const float2 scale = two_of<float2>(ends.multiplier, o, O);
             unsigned mine;
             if (ONE_STEP) {
-                const float2 shift = o < O ? __ldg((const float2*)(multiplier + O + o)) : make_float2(0, 0);
+                const float2 shift = two_of<float2>(ends.shift, o, O);
                 mine = codes_of_four(sums, make_float4(scale.x, scale.y, scale.x, scale.y), make_float4(shift.x, shift.y, shift.x, shift.y));
             } else
                 mine = requantize_four<SMALL_SUMS>(sums, scale.x, scale.y, scale.x, scale.y, to.zero_point, low, high);
-            const unsigned other = __shfl_xor_sync(0xffffffffu, mine, 1);  // bytes 0, 1: of pixel g; 2, 3: of g + 8
-            const unsigned four = t % 2 ? __byte_perm(mine, other, 0x3276) : __byte_perm(mine, other, 0x5410);
-            *(unsigned*)at(part, g + t % 2 * 8, j * 8 + t / 2 * 4) = four;
+            signed char* const there = at(part, g, j / 2) + j % 2 * 8 + t * 2;
+            *(unsigned short*)there = (unsigned short)mine;
+            *(unsigned short*)(there + 8 * 128) = (unsigned short)(mine >> 16);
         }
         __syncwarp();
         constexpr int PIECES = MOST / 16;
         for (int i = lane; i < 16 * PIECES; i += 32) {
-            const int row = i / PIECES, column = i % PIECES * 16, p = p0 + row, o = o0 + base + column;
-            if (p >= P || o >= O || base + column >= BN) continue;
-            uint4 four = *(const uint4*)at(part, row, column);
+            const int row = i / PIECES, piece = i % PIECES, p = p0 + row, o = o0 + base + piece * 16;
+            if (p >= P || o >= O || base + piece * 16 >= BN) continue;
+            uint4 four = *(const uint4*)at(part, row, piece);
             if (residual) {
                 const uint4 more = __ldg((const uint4*)(residual + (size_t)p * O + o));
-                constexpr bool FULL = SMALL_SUMS == 2;
+                constexpr bool FULL = SMALL_SUMS >= 2;
                 four = make_uint4(add_words<FULL>(four.x, more.x, to), add_words<FULL>(four.y, more.y, to),
                                   add_words<FULL>(four.z, more.z, to), add_words<FULL>(four.w, more.w, to));
             }
@@ -103,18 +116,25 @@ extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) pointwise
     signed char* const ring = tiles;                                  // [STAGES][BM rows of x, without KEEP BN of weight][128 channels]
     signed char* const kept = ring + STAGES * STAGE;                  // with KEEP [SLICES][BN][128]
     signed char* const parts = kept + (KEEP ? SLICES * WEIGHTS : 0);  // [CONSUMERS * 4][16][128]
-    Mbarrier* const full = (Mbarrier*)(parts + CONSUMERS * 8192);     // [STAGES]: its slice is here
+    int* const kept_ends = (int*)(parts + CONSUMERS * 8192);          // with KEEP [3][BN]: of Ends
+    Mbarrier* const full = (Mbarrier*)(kept_ends + (KEEP ? 3 * BN : 0));  // [STAGES]: its slice is here
     Mbarrier* const empty = full + STAGES;                            // [STAGES]: the team that reads it is done with its slice
     Mbarrier* const turn = empty + STAGES;                            // [TEAMS]: the other team has begun its tile's products
     Mbarrier* const here = turn + TEAMS;                              // with KEEP [SLICES]: the weights that stay
 
     const int P = N * pixels, across = (O - 1) / BN + 1, count = ((P - 1) / BM + 1) * across;  // tiles, across first
-    const int warp = threadIdx.x / 32;
+    const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // or a compiler makes wgmma wait for each product
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) full[stage].init(1), empty[stage].init(TEAM * 4);
         for (int team = 0; team < TEAMS; ++team) turn[team].init(TEAM * 4);
         for (int slice = 0; KEEP && slice < SLICES; ++slice) here[slice].init(1);
         mbarriers_ready();
+    }
+    for (int i = threadIdx.x; KEEP && i < BN; i += blockDim.x) {  // gridDim.x is a multiple of `across`
+        const int o = blockIdx.x % across * BN + i;
+        kept_ends[i] = bias && o < O ? __ldg(bias + o) : 0;
+        kept_ends[BN + i] = o < O ? __float_as_int(__ldg(multiplier + o)) : 0;
+        if (ONE_STEP) kept_ends[2 * BN + i] = o < O ? __float_as_int(__ldg(multiplier + O + o)) : 0;
     }
     __syncthreads();
 
@@ -138,13 +158,15 @@ extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) pointwise
     } else {
         registers_up<UP>();
         const Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};
+        const Ends ends = KEEP ? Ends{kept_ends, (const float*)kept_ends + BN, (const float*)kept_ends + 2 * BN}
+                               : Ends{bias, multiplier, multiplier + O};
         const int team = warp / (TEAM * 4), row = warp % (TEAM * 4) * 16;  // the warp's rows of a tile
         const bool speaks = threadIdx.x % 32 == 0;  // for its warp
         int i = team * SLICES;
         for (int tile = blockIdx.x + team * gridDim.x; tile < count; tile += TEAMS * gridDim.x) {
-            const int p0 = tile / across * BM + row, o0 = tile % across * BN, tiles_before = i / SLICES;
+            const int p0 = tile / across * BM + row, o0 = tile % across * BN, e0 = KEEP ? 0 : o0, tiles_before = i / SLICES;
             int acc[BN / 8][4];
-            begin_sums(acc, bias, o0, O);
+            begin_sums(acc, ends, e0, O);
             if (TEAMS > 1) turn[team].wait((tiles_before / TEAMS + 1 + team) % 2);
             int slice = 0;
             auto arrive = [&](int at, bool really) { empty[at % STAGES].arrive(really && speaks); };
@@ -166,7 +188,7 @@ extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) pointwise
             __syncwarp();
             if (SLICES > 1) arrive(i + STAGES - 1, true);
             arrive(i, true);
-            store_rows(acc, parts + warp * 2048, multiplier, residual, y, p0, o0, P, O, to);
+            store_rows(acc, parts + warp * 2048, ends, e0, residual, y, p0, o0, P, O, to);
             i += (TEAMS - 1) * SLICES + 1;
         }
     }

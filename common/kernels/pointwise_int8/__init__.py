@@ -258,9 +258,8 @@ def _launch(
         tile |= chosen_tile or persistent.candidates(product.P, product.C, product.O, 1, itemsize=1)[0]
         tile["DEPTH"], full = checks.blocks(product.C, 32), end.bounds == (LOW, HIGH)
         tile["ONE_STEP"] = int(end.in_one_step)
-        tile["SMALL_SUMS"] = int(small and (full or end.residual is not None)) * (
-            1 + (full and end.residual is not None)
-        )
+        adds = end.residual is not None
+        tile["SMALL_SUMS"] = int(small and (full or adds)) * (1 + (full and adds)) or 3 * full
     elif variant != "naive":
         tile["VECTOR"] = vectors.vector_width(x, weight, row=product.C)
         tile["VECTOR"] = tile["VECTOR"] if tile["VECTOR"] >= 4 else 1
