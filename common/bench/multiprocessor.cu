@@ -4,8 +4,9 @@
 // Moves   multiply_add, arms: 4 bytes per thread, and 16 per warp for its two clocks. loads: 4·words bytes, once. chase: 4 bytes per
 //         step, each from the address that the step before has loaded. strided: 128 bytes per warp and step, all of them from L1.
 // Gains   multiply_add: CHAINS sums per thread that do not wait for each other. loads: LOADS loads of one vector each are in flight
-//         in a thread before the first is needed. arms: a chosen number of paths per warp.
+//         in a thread before the first is needed. arms: a chosen number of paths per warp. mixes: instructions of several kinds.
 // Costs   no kernel computes anything of use.
+#include "ptx.h"
 
 #ifndef CHAINS
 #define CHAINS 1
@@ -151,4 +152,43 @@ extern "C" __global__ void strided(const unsigned* in, unsigned* end, long long*
     for (int k = 0; k < n_steps; ++k) place = in[place];
     note(clocks, start, now());
     end[threadIdx.x] = place;
+}
+
+// ---- Mixes of instructions: MIX(i) is a mix's i-th copy, on registers of its own, made of these (multiprocessor.py)
+#define COPIES 8
+#define FMA(i) f[i] = fmaf(a, f[i], b);
+#define PACK(i) v[i] = pack_unsigned(p, q, r, v[i]);  // two conversions
+#define PERMUTE(i) v[i] = __byte_perm(v[i], p, s);
+#define SHUFFLE(i) v[i] = __shfl_sync(0xffffffffu, v[i], (threadIdx.x + 4) % 32);
+#define MMA(i) mma_bytes<true>(d[i], ones, {ones[0], ones[1]});
+#define MMA_HALF(i) mma_bytes_k16<true>(d[i], {ones[0], ones[1]}, ones[2]);
+#ifndef MIX
+#define MIX(i) FMA(i)
+#endif
+
+// out[thread·3·COPIES …]: f, v and the sums of d after n_rounds rounds, a multiple of 4, of COPIES mixes. p, q, r, s: of the operations above.
+// one: four bytes of 1, so that a product adds its depth, 32 or 16, to each of its sums.
+extern "C" __global__ void mixes(unsigned* __restrict__ out, long long* __restrict__ clocks, float a, float b, unsigned p,
+                                 unsigned q, unsigned r, unsigned s, unsigned one, int n_rounds) {
+    const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+    float f[COPIES];
+    unsigned v[COPIES];
+    int d[COPIES][4];
+    const unsigned ones[4] = {one, one, one, one};
+    for (int i = 0; i < COPIES; ++i) {
+        f[i] = (float)(thread % 32 + i), v[i] = 0x01020304u * (unsigned)(thread % 32 + 1) + (unsigned)i;
+        for (int e = 0; e < 4; ++e) d[i][e] = i + e;
+    }
+    __syncthreads();
+    const long long start = now();
+#pragma unroll 1
+    for (int round = 0; round < n_rounds; round += 4) {
+#pragma unroll
+        for (int u = 0; u < 4; ++u) { MIX(0) MIX(1) MIX(2) MIX(3) MIX(4) MIX(5) MIX(6) MIX(7) }
+    }
+    note(clocks, start, now());
+    for (int i = 0; i < COPIES; ++i) {
+        out[(thread * COPIES + i) * 3] = __float_as_uint(f[i]), out[(thread * COPIES + i) * 3 + 1] = v[i];
+        out[(thread * COPIES + i) * 3 + 2] = (unsigned)(d[i][0] + d[i][1] + d[i][2] + d[i][3]);
+    }
 }

@@ -10,6 +10,7 @@ Experiments, each with cases of its own (kernels of multiprocessor.cu):
     loads       bytes per second from global memory, by threads per multiprocessor, loads per thread and their width
     waves       µs by the number of blocks, where a multiprocessor holds 1 block, and where it holds 2
     bounds      gemm/register_block with __launch_bounds__ for 1 to 4 blocks per multiprocessor: µs, registers
+    mixes       cycles of a warp scheduler for a mix of instructions of one kind or several, as of int8 blocks
     transposes  µs of a large transpose: naive, through a tile with rows of 32 floats, and of 33 (trace_kernels.cu)
 
 Cycles are read in the kernel and do not depend on the clock's frequency. A wrong result is an error.
@@ -31,6 +32,7 @@ from rich.console import Console
 from .. import cuda, kernels
 from ..cuda.graphs import NoGpu
 from ..kernels.gemm import ladder as gemm
+from ..kernels.ladder import header_options
 from ..measure import timing
 from ..report.results import rounded_us
 from . import driver, trace
@@ -71,13 +73,24 @@ STRIDE_STEPS, STRIDE_WARPS = 4096, 32
 BOUNDS = (1, 2, 3, 4)  # blocks per multiprocessor, as __launch_bounds__ asks for
 GEMM_SIZE = 4096
 
+# instructions by PTX's names: of multiprocessor.cu the macro, and how many it has of them
+OPERATIONS = {"fma": ("FMA", 1), "cvt.pack": ("PACK", 2), "prmt": ("PERMUTE", 1),
+              "shfl": ("SHUFFLE", 1), "mma k32": ("MMA", 1), "mma k16": ("MMA_HALF", 1)}  # fmt: skip
+MIXES: tuple[dict[str, int], ...] = (
+    *({name: count} for name, (_, count) in OPERATIONS.items()),
+    {"fma": 3, "mma k32": 1}, {"fma": 6, "mma k32": 1}, {"cvt.pack": 2, "mma k32": 1}, {"fma": 4, "cvt.pack": 2},
+    {"fma": 4, "cvt.pack": 2, "mma k32": 1},
+)  # fmt: skip
+MIX_WARPS, MIX_ROUNDS, COPIES = (1, 2, 4), 256, 8  # COPIES: of multiprocessor.cu
+MIX_WORDS = 0x7F, 0x00FF00FF, 0x12, 0x5410, 0x01010101  # p, q, r, s, one of multiprocessor.cu
+
 TRANSPOSES = {"naive": "transpose_naive", "rows of 32": "transpose_32", "rows of 33": "transpose_33"}
 TRANSPOSE_SIZE = 8192  # a matrix is more than four times an H200's L2
 
 
 @functools.cache
 def _kernel(name: str, backend: str, *defines: str) -> Any:
-    return cuda.RawKernel(SOURCE.read_text(), name, options=("-std=c++17", *defines))
+    return cuda.RawKernel(SOURCE.read_text(), name, options=(*header_options(), *defines))
 
 
 def _reference(threads: int, steps: int, chains: int, add: Any = 0.0, registers: int = 3) -> np.ndarray:
@@ -133,6 +146,52 @@ def run_arms(arms: int, by_warp: bool, steps: int = ARM_STEPS) -> float:
     number = np.arange(ARM_THREADS) // (32 if by_warp else 1)
     _check(f"{arms} arms", out, _reference(ARM_THREADS, steps, 4, number % arms))
     return cycles
+
+
+def named(mix: Mapping[str, int]) -> str:
+    """A mix in words: "3 fma + mma k32"."""
+    return " + ".join(name if count == 1 else f"{count} {name}" for name, count in mix.items())
+
+
+def _mixed(mix: Mapping[str, int], threads: int, rounds: int) -> np.ndarray:
+    """What kernel mixes gives, (threads, COPIES, 3) uint32: each number under the operations that change it."""
+    p, q, r, *_ = MIX_WORDS
+    lane, copy = np.arange(threads)[:, None] % 32, np.arange(COPIES)
+    f = (lane + copy).astype(np.float32)
+    v: Any = (0x01020304 * (lane + 1) + copy).astype(np.uint32)
+    d: Any = np.broadcast_to(4 * copy + 6, v.shape).astype(np.uint32)
+    for _ in range(rounds):
+        for name, count in mix.items():
+            for _ in range(count // OPERATIONS[name][1]):
+                match name:
+                    case "fma":
+                        f = (np.float64(np.float32(A)) * f + np.float64(np.float32(B))).astype(np.float32)
+                    case "cvt.pack":  # clamped to 0 … 255, a the lowest byte
+                        top = np.clip(v.view(np.int32), 0, 255).astype(np.uint32)
+                        v = top << 24 | np.uint32(min(r, 255) << 16 | 255 << 8 | min(p, 255))
+                    case "prmt":  # selector 0x5410: v's two lower bytes, then p's
+                        v = v & 0xFFFF | np.uint32((p & 0xFFFF) << 16)
+                    case "shfl":
+                        v = np.roll(v.reshape(-1, 32, COPIES), -4, axis=1).reshape(v.shape)
+                    case "mma k32" | "mma k16":
+                        d = d + np.uint32(4 * int(name[-2:]))
+    return np.stack([f.view(np.uint32), v, d], axis=-1)
+
+
+def run_mix(mix: Mapping[str, int], warps: int, rounds: int = MIX_ROUNDS) -> float:
+    """Cycles of a scheduler per mix, with so many warps on each; results are checked. Needs sm_80."""
+    threads = 32 * SCHEDULERS * warps
+    out = cuda.zeros(threads * COPIES * 3, np.uint32)
+    macros = ((*OPERATIONS[name], count) for name, count in mix.items())
+    text = " ".join(f"{macro}(i)" for macro, of_macro, count in macros for _ in range(count // of_macro))
+    kernel = _kernel("mixes", cuda.backend(), f"-DMIX(i)={text}")
+    arguments = np.float32(A), np.float32(B), *map(np.uint32, MIX_WORDS), rounds
+    cycles = _cycles(lambda clocks: kernel((1,), (threads,), (out, clocks, *arguments)), threads // 32)
+    found, want = cuda.asnumpy(out).reshape(-1, COPIES, 3), _mixed(mix, threads, rounds)
+    exact = (found[..., 1:] == want[..., 1:]).all()
+    if not exact or not np.allclose(found[..., 0].view(np.float32), want[..., 0].view(np.float32), rtol=1e-4):
+        raise RuntimeError(f"multiprocessor.cu: the mix {named(mix)} is wrong")
+    return cycles / (rounds * COPIES * warps)
 
 
 def run_loads(source: Any, blocks: int, threads: int, loads: int, width: int) -> Callable[[], None]:
@@ -251,6 +310,14 @@ def measure_fma(samples: int) -> Iterator[dict[str, Any]]:
         yield _record("fma", case, warps=warps, chains=chains, registers=registers, cycles=cycles, issue=issue)
 
 
+def measure_mixes(samples: int) -> Iterator[dict[str, Any]]:
+    """Cycles of a scheduler for each mix, by the warps that it has."""
+    for mix, warps in itertools.product(MIXES, MIX_WARPS):
+        cycles = round(run_mix(mix, warps), 2)
+        case = f"{named(mix)}, {warps} warp{'s' * (warps > 1)} per scheduler"
+        yield _record("mixes", case, mix=named(mix), warps=warps, cycles=cycles)
+
+
 def measure_divergence(samples: int) -> Iterator[dict[str, Any]]:
     """Cycles by the number of arms."""
     for by_warp in (False, True):
@@ -329,7 +396,7 @@ def measure_transposes(samples: int) -> Iterator[dict[str, Any]]:
 
 EXPERIMENTS: Mapping[str, Callable[[int], Iterator[dict[str, Any]]]] = {
     "latency": measure_latency, "fma": measure_fma, "divergence": measure_divergence, "strides": measure_strides,
-    "loads": measure_loads, "waves": measure_waves, "bounds": measure_bounds,
+    "loads": measure_loads, "waves": measure_waves, "bounds": measure_bounds, "mixes": measure_mixes,
     "transposes": measure_transposes,
 }  # fmt: skip
 

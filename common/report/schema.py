@@ -180,6 +180,7 @@ COLUMNS = {
     "arms": "of an if, that a warp or its lanes take",
     "by": "what chooses the arm, lane or warp",
     "cycles": "cycles of the multiprocessor's clock",
+    "mix": 'instructions that a loop repeats, as "3 fma + mma k32"',
     "ns": "nanoseconds",
     "local_bytes": "bytes of spilled registers per thread",
     "unroll": "how often the kernel's loop is unrolled",

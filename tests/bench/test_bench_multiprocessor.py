@@ -28,6 +28,19 @@ def test_every_arm_computes_its_own_sum(by_warp, monkeypatch):
     suite.run_arms(4, by_warp, steps=32)
 
 
+@pytest.mark.parametrize("mix", suite.MIXES, ids=suite.named)
+def test_mixes_compute_what_they_should(mix, monkeypatch):
+    monkeypatch.setattr(suite, "RUNS", 1)
+    suite.run_mix(mix, 1, rounds=4)
+
+
+def test_a_wrong_mix_is_an_error(monkeypatch):
+    monkeypatch.setattr(suite, "RUNS", 1)
+    monkeypatch.setitem(suite.OPERATIONS, "prmt", ("SHUFFLE", 1))
+    with pytest.raises(RuntimeError, match="the mix prmt is wrong"):
+        suite.run_mix({"prmt": 1}, 1, rounds=4)
+
+
 @pytest.mark.parametrize(("loads", "width"), [(1, 4), (2, 16), (8, 16)])
 def test_everything_is_loaded_once(loads, width):
     words = np.random.default_rng(1).integers(2**32, size=2**16, dtype=np.uint32)
