@@ -244,8 +244,9 @@ MUTANTS = [
         "sums of odd outputs begin with their neighbour's bias", f"{INT8_PERSISTENT} -k model",
     ),
     Mutant(
-        "int8-persistent-offsets", f"{KERNELS}/pointwise_int8/5_persistent.cu", ": Ends{bias, multiplier, multiplier + O}",
-        ": Ends{bias, multiplier, multiplier}", "the multipliers serve as offsets", f"{INT8_PERSISTENT} -k fma",
+        "int8-persistent-offsets", f"{KERNELS}/pointwise_int8/5_persistent.cu",
+        ": Ends{bias, multiplier, multiplier + O}", ": Ends{bias, multiplier, multiplier}",
+        "the multipliers serve as offsets", f"{INT8_PERSISTENT} -k fma",
     ),
     Mutant(
         "int8-head-offsets", "common/optimize/head_int8.cu", "__ldg(multiplier + O + o)", "__ldg(multiplier + O)",

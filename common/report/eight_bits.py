@@ -2,6 +2,7 @@
 
 eight_bits.inputs(recorded)   by batch size, fp16's time, the bytes and the multiply-adds of fused blocks
 eight_bits.table(recorded)    times and energy in int8 beside fp16
+eight_bits.mixes(recorded)    cycles of a scheduler for instructions of int8 blocks, alone and together
 eight_bits.fp8(recorded)      1×1 convolutions of the 7×7 stage in fp16, int8 and fp8
 """
 
@@ -14,6 +15,7 @@ from ..network.steps import fuse
 from ..network.work import work_of
 from ..optimize.fusions import BlockStep, InvertedResidual
 from ..optimize.generate import Tile
+from . import multiprocessor
 from .results import Record, Results, find
 from .tables import NETWORK, card_and_date, fp16_beside_int8
 
@@ -37,6 +39,43 @@ def fused_work(batch: int, itemsize: int) -> Work:
         for step in steps
     )
     return sum(works, Work(0, 0))
+
+
+def hidden_values(batch: int) -> int:
+    """The values of MobileNetV2's hidden tensors, of expand and of depthwise, in fused blocks."""
+    steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
+    blocks = [step.block for step in steps if isinstance(step, BlockStep)]
+    of_depthwise = (-(-b.height // b.stride) * -(-b.width // b.stride) * b.hidden for b in blocks)
+    return batch * (sum(b.height * b.width * b.hidden for b in blocks) + sum(of_depthwise))
+
+
+def mix_cycles(recorded: Results, warps: int = 2) -> dict[str, float]:
+    """Cycles of a scheduler for each mix of instructions, "3 fma + mma k32", with so many warps on each scheduler."""
+    return {r["mix"]: r["cycles"] for r in multiprocessor.records("mixes", recorded, warps=warps)}
+
+
+def mixes(recorded: Results, alone: bool = False) -> dict[str, float]:
+    """Print `mix_cycles`, beside mixes of several kinds the sum of their parts; return them. alone: without those."""
+    cycles = mix_cycles(recorded)
+    print(f"cycles of a scheduler, {card_and_date(recorded, multiprocessor.records('mixes', recorded))}")
+    if not alone:
+        print(f"{'':<30}{'measured':>10}{'sum of parts':>14}")
+    for mix, measured in cycles.items():
+        parts = mix.split(" + ")
+        if len(parts) == 1:
+            print(f"{mix:<30}{measured:>10.1f}")
+        elif not alone:
+            print(f"{mix:<30}{measured:>10.1f}{sum(_of_part(part, cycles) for part in parts):>14.1f}")
+    return cycles
+
+
+def _of_part(part: str, cycles: dict[str, float]) -> float:
+    """The cycles of "3 fma" by those of "fma"."""
+    if part in cycles:
+        return cycles[part]
+    count, name = part.split(" ", 1)
+    whole = next(mix for mix in cycles if mix.endswith(name) and " + " not in mix)  # of one, or of two together
+    return cycles[whole] * int(count) / (int(whole.split()[0]) if whole != name else 1)
 
 
 def inputs(recorded: Results) -> dict[int, tuple[float, int, int]]:

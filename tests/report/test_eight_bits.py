@@ -1,7 +1,10 @@
 """What notebook 06/15 shows of records in int8 and fp8."""
 
+import math
+
 import pytest
 
+from common import topology
 from common.lab import left
 from common.measure.roofline import Peaks, arithmetic_us, memory_us
 from common.report import eight_bits, results, tables
@@ -89,3 +92,22 @@ def test_both_energies_are_of_one_process(capsys):
     eight_bits.table(found)
     said = capsys.readouterr().out
     assert "energy in int8" not in said and "batch 256: of networks that took 81 µs in int8, 92 µs in fp16" in said
+
+
+def test_hidden_values_are_what_depthwise_convolutions_read_and_write():
+    depthwise = [x for x in topology.build() if isinstance(x, topology.Conv2d) and x.groups == x.in_channels]
+    sizes = [math.prod(x.input_shapes[0][1:]) + math.prod(x.output_shape[1:]) for x in depthwise]
+    assert len(sizes) == 17 and eight_bits.hidden_values(3) == 3 * sum(sizes)
+
+
+def test_mixes_stand_beside_the_sum_of_their_parts(capsys):
+    parts = {"fma": 1.0, "2 cvt.pack": 4.0, "mma k32": 6.0}
+    whole = {"3 fma + mma k32": 9.0, "4 fma + 2 cvt.pack": 7.0}
+    keys = {"suite": "multiprocessor", "experiment": "mixes", "run": "a", "implementation": "ours", "warps": 2}
+    found = [keys | {"case": mix, "mix": mix, "cycles": cycles} for mix, cycles in (parts | whole).items()]
+    runs = {"a": {"card": "NVIDIA H200", "date": "2026-11-30"}}
+    assert eight_bits.mixes(Results(runs, found)) == parts | whole
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].split()[-2:] == ["9.0", "9.0"] and lines[-1].split()[-2:] == ["7.0", "8.0"]
+    eight_bits.mixes(Results(runs, found), alone=True)
+    assert capsys.readouterr().out.count("\n") == 4
