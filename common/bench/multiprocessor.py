@@ -155,7 +155,7 @@ def named(mix: Mapping[str, int]) -> str:
 
 def _mixed(mix: Mapping[str, int], threads: int, rounds: int) -> np.ndarray:
     """What kernel mixes gives, (threads, COPIES, 3) uint32: each number under the operations that change it."""
-    p, q, r, *_ = MIX_WORDS
+    p, q, r, *_ = MIX_WORDS  # of which a byte is 255 at most
     lane, copy = np.arange(threads)[:, None] % 32, np.arange(COPIES)
     f = (lane + copy).astype(np.float32)
     v: Any = (0x01020304 * (lane + 1) + copy).astype(np.uint32)
@@ -168,7 +168,7 @@ def _mixed(mix: Mapping[str, int], threads: int, rounds: int) -> np.ndarray:
                         f = (np.float64(np.float32(A)) * f + np.float64(np.float32(B))).astype(np.float32)
                     case "cvt.pack":  # clamped to 0 … 255, a the lowest byte
                         top = np.clip(v.view(np.int32), 0, 255).astype(np.uint32)
-                        v = top << 24 | np.uint32(min(r, 255) << 16 | 255 << 8 | min(p, 255))
+                        v = top << 24 | np.uint32(min(r, 255) << 16 | min(q, 255) << 8 | min(p, 255))
                     case "prmt":  # selector 0x5410: v's two lower bytes, then p's
                         v = v & 0xFFFF | np.uint32((p & 0xFFFF) << 16)
                     case "shfl":

@@ -20,6 +20,7 @@ from .results import Record, Results, find
 from .tables import NETWORK, card_and_date, fp16_beside_int8
 
 NO_RECORDS = "no records yet: `python -m common {} --save` makes them on a GPU"
+KINDS = ("fma", "cvt.pack", "mma k32")  # of instructions that `mixes` shows
 FP8 = ("torch-fp16", "torch-int8", "torch-fp8", "ours-fp16", "ours-int8")
 
 
@@ -50,8 +51,9 @@ def hidden_values(batch: int) -> int:
 
 
 def mix_cycles(recorded: Results, warps: int = 2) -> dict[str, float]:
-    """Cycles of a scheduler for each mix of instructions, "3 fma + mma k32", with so many warps on each scheduler."""
-    return {r["mix"]: r["cycles"] for r in multiprocessor.records("mixes", recorded, warps=warps)}
+    """Cycles of a scheduler for each mix of KINDS, "3 fma + mma k32", with so many warps on each scheduler."""
+    found = {r["mix"]: r["cycles"] for r in multiprocessor.records("mixes", recorded, warps=warps)}
+    return {mix: cycles for mix, cycles in found.items() if all(one.endswith(KINDS) for one in mix.split(" + "))}
 
 
 def mixes(recorded: Results, alone: bool = False) -> dict[str, float]:
