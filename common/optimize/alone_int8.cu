@@ -27,25 +27,8 @@
 //   The last one is the next lane's. Requantization is as in sliding_int8.cu: an fma and half an instruction a number;
 //   channels that take more lie together (one_step.h). At stride 2 more of a row's numbers are requantized for each
 //   output, and sliding_int8.cu is faster on an H200.
-#include "epilogue_int8.h"
-#include "grid.h"
-#include "one_step.h"
+#include "block_int8.h"
 
-#ifndef SMALL_PROJECT
-#define SMALL_PROJECT 1  // see requantize.h
-#endif
-#ifndef ODD
-#define ODD 1  // see one_step.h
-#endif
-#ifndef ONE_STEP
-#define ONE_STEP 0  // whether one fma requantizes all channels
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 1
-#endif
-
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
-__host__ __device__ constexpr int ceil_to(int a, int b) { return ceil_div(a, b) * b; }
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH, ST = STRIDE, THREADS = 32 * WARPS;
 constexpr int COLUMNS = 14, OUT_H = (H - 1) / ST + 1, OUT_W = (W - 1) / ST + 1;
 constexpr int SEGMENTS = OUT_W / COLUMNS, ITEMS = SEGMENTS * ceil_div(OUT_H, STRIP);  // of an image
@@ -58,7 +41,8 @@ constexpr int PIXEL = ceil_to(C, 16), X_ROW = PX * PIXEL, X = ROWS * X_ROW, BUFF
 // of depthwise where sums of each half of the channels begin, multipliers, offsets; and where those of expand begin
 // beside the image, [2][4]
 constexpr int TAPS_0 = 4 * STEPS - 2 * HALF_STEP, PROJECT_0 = TAPS_0 + 12, WORDS = ceil_to(PROJECT_0 + EIGHTS, 4);
-constexpr int BESIDE = 32, PLANE = 8 * WORDS + 40, Y_ENDS = PLANES * PLANE, ALL = Y_ENDS + O / 2 + O / 2;  // uint4 in shared memory
+constexpr int BESIDE = 32, PLANE = 8 * WORDS + 40;  // uint4 in shared memory
+constexpr int Y_ENDS = PLANES * PLANE, ALL = Y_ENDS + O / 2 + O / 2;
 static_assert(EXPAND && STEM_H == 0 && HIDDEN % 16 == 0 && C % 8 == 0 && O % 8 == 0, "channels");
 static_assert(OUT_W % COLUMNS == 0 && W == OUT_W * ST, "columns");
 static_assert(X >= STRIP * 16 * O, "y is put where x was");

@@ -37,30 +37,10 @@
 //     piece p of a thread's sums ──► block p % SPLIT, the same thread ──► + ──► y
 //
 // One barrier a slice: dw has two buffers, project works a slice behind.
-#include "epilogue_int8.h"
-#include "grid.h"
-#include "one_step.h"
+#include "block_int8.h"
 #include "unit.h"
 
-#ifndef SMALL_PROJECT
-#define SMALL_PROJECT 0  // see requantize.h
-#endif
-#ifndef ODD
-#define ODD 1  // see one_step.h
-#endif
-#ifndef ONE_STEP
-#define ONE_STEP 0  // whether one fma requantizes all channels
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 1
-#endif
-#ifndef image_t
-#define image_t signed char
-#endif
-
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
-__host__ __device__ constexpr int ceil_to(int a, int b) { return ceil_div(a, b) * b; }
 // bytes of a row in shared memory, of so many channels: an odd number of 16, so that 8 rows lie in 8 groups of banks
 __host__ __device__ constexpr int row_of(int channels) { return ceil_to(channels, 16) | 16; }
 constexpr int THREADS = 32 * WARPS, WARPS_M = WARPS / WARPS_N;

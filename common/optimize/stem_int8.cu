@@ -29,24 +29,13 @@
 //
 //   Four channels, one of each lane t, are requantized alike. Those that take two roundings come last: the last SLOW
 //   fours of the hidden channels; of the outputs 4t + j those with bit j in SLOW_OUTPUTS.
-#include "epilogue_int8.h"
-#include "grid.h"
-#include "one_step.h"
+#include "block_int8.h"
 
-#ifndef SMALL_PROJECT
-#define SMALL_PROJECT 1  // see requantize.h
-#endif
-#ifndef ODD
-#define ODD 1  // see one_step.h
-#endif
 #ifndef ODD_PICTURE
 #define ODD_PICTURE 1  // whether the zero point of a picture of real numbers may be odd
 #endif
 #ifndef FACTORS
 #define FACTORS 2  // floats that are together 1 / scale
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 1
 #endif
 #ifndef SLOW
 #define SLOW 8
@@ -54,12 +43,7 @@
 #ifndef SLOW_OUTPUTS
 #define SLOW_OUTPUTS 15
 #endif
-#ifndef image_t
-#define image_t signed char
-#endif
 
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
-__host__ __device__ constexpr int ceil_to(int a, int b) { return ceil_div(a, b) * b; }
 constexpr int O = 16, H = HEIGHT, W = WIDTH, COLUMNS = 14, SEGMENTS = W / COLUMNS;
 constexpr int ITEMS = SEGMENTS * ceil_div(H, STRIP);  // of an image
 constexpr int STEPS = ceil_to(STRIP + 4, 3);          // of an item

@@ -28,26 +28,10 @@
 //   Requantization is one fma and half an instruction, as in alone_int8.cu; channels that take more lie together.
 //
 // Weights of the slices and pairs that follow, and x of the next image, come meanwhile.
+#include "block_int8.h"
 #include "bulk.h"
-#include "epilogue_int8.h"
-#include "grid.h"
-#include "one_step.h"
 #include "wgmma_bytes.h"
 
-#ifndef SMALL_PROJECT
-#define SMALL_PROJECT 0  // see requantize.h
-#endif
-#ifndef ODD
-#define ODD 1  // see one_step.h
-#endif
-#ifndef ONE_STEP
-#define ONE_STEP 0  // whether one fma requantizes all channels
-#endif
-#ifndef RESIDUAL
-#define RESIDUAL 1
-#endif
-
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH, ST = STRIDE, THREADS = 256;
 constexpr int OUT_H = (H - 1) / ST + 1, OUT_W = W / ST, SLICES = HIDDEN / 64, PAIRS = ceil_div(SLICES, 2);
 // rows of outputs, two by two; rows of hidden pixels under them, of which the first is padding
