@@ -6,7 +6,6 @@
 // Gains   multiply_add: CHAINS sums per thread that do not wait for each other. loads: LOADS loads of one vector each are in flight
 //         in a thread before the first is needed. arms: a chosen number of paths per warp. mixes: instructions of several kinds.
 // Costs   no kernel computes anything of use.
-#include "ptx.h"
 
 #ifndef CHAINS
 #define CHAINS 1
@@ -155,6 +154,9 @@ extern "C" __global__ void strided(const unsigned* in, unsigned* end, long long*
 }
 
 // ---- Mixes of instructions: MIX(i) is a mix's i-th copy, on registers of its own, made of these (multiprocessor.py)
+#ifdef MIX
+#include "ptx.h"
+
 #define COPIES 8
 #define FMA(i) f[i] = fmaf(a, f[i], b);
 #define PACK(i) v[i] = pack_unsigned(p, q, r, v[i]);  // two conversions
@@ -162,9 +164,6 @@ extern "C" __global__ void strided(const unsigned* in, unsigned* end, long long*
 #define SHUFFLE(i) v[i] = __shfl_sync(0xffffffffu, v[i], (threadIdx.x + 4) % 32);
 #define MMA(i) mma_bytes<true>(d[i], ones, {ones[0], ones[1]});
 #define MMA_HALF(i) mma_bytes_k16<true>(d[i], {ones[0], ones[1]}, ones[2]);
-#ifndef MIX
-#define MIX(i) FMA(i)
-#endif
 
 // out[thread·3·COPIES …]: f, v and the sums of d after n_rounds rounds, a multiple of 4, of COPIES mixes. p, q, r, s: of the operations above.
 // one: four bytes of 1, so that a product adds its depth, 32 or 16, to each of its sums.
@@ -192,3 +191,4 @@ extern "C" __global__ void mixes(unsigned* __restrict__ out, long long* __restri
         out[(thread * COPIES + i) * 3 + 2] = (unsigned)(d[i][0] + d[i][1] + d[i][2] + d[i][3]);
     }
 }
+#endif

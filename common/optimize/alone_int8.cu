@@ -5,8 +5,8 @@
 //   lanes, then those ends that lanes with the same t share; after all of them the ends of project (blocks_int8.py,
 //   Slid.alone). The bits are those of inverted_residual_int8.
 //
-//   Beside the image a hidden pixel is the zero of its padding. There sums begin at a number of which that code is made,
-//   and x is 0: so a row of the image takes no instruction for its padding.
+//   Beside the image a hidden pixel is the zero of its padding. There sums begin at a number that gives this code, and
+//   x is 0: so a row of the image takes no instruction for its padding.
 //
 // It is fused/alone.h in int8: a warp takes 14 columns of outputs, STRIP rows of them, an item, and of each row of
 // hidden pixels it expands 16 channels, convolves and projects them. What one step makes is in registers as the next

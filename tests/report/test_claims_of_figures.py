@@ -88,11 +88,11 @@ def _fastest(precision, layout):
 
 @pytest.mark.parametrize(("precision", "batch"), list(itertools.product(["fp32", "fp16"], [1, 32])))
 def test_the_chain_is_of_one_run_and_its_fastest_rung_near_the_engine_of_the_tables(precision, batch):
-    """Chapter 06's page, notebooks 3, 6 and 9; its engine is an earlier one, at most a fifth slower."""
+    """Chapter 06's page, notebooks 3, 6 and 9; its engine is an earlier one, at most a quarter slower."""
     chain = results.find(RECORDED, suite="network", case=f"{tables.NETWORK}, chain", precision=precision, batch=batch)
     now = tables.network_times(RECORDED, precision, batch)["ours"]
     assert len({r["run"] for r in chain}) == 1
-    assert 0.98 < min(r["median_us"] for r in chain) / now < 1.2
+    assert 0.98 < min(r["median_us"] for r in chain) / now < 1.25
 
 
 def test_one_two_and_four_small_images_fill_64_rows_alike():
