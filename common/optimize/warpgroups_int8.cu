@@ -12,7 +12,8 @@
 //
 //   mma holds up a scheduler for 6 cycles, and hardly overlaps with other instructions: it reads ten registers. wgmma
 //   reads shared memory instead, and runs by itself. So only depthwise is left to mma, as products with diagonal
-//   matrices. (By wgmma, of pieces of `hidden` that overlap, they took longer on an H200.) Between two barriers
+//   matrices. (By wgmma, of pieces of `hidden` that overlap, they took longer on an H200; and 16 warps, each with less
+//   to do, took a fifth longer than 8.) Between two barriers
 //
 //     project of slice s − 1 and expand of s + 2 run, depthwise of s is computed, hidden of s + 1 is made
 //
