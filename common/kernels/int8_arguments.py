@@ -68,6 +68,14 @@ def offset(name: str, value: Any) -> int:
     return int(value)
 
 
+def small_switch(small: bool, bounds: tuple[int, int], adds: bool) -> int:
+    """SMALL of requantize.h, 0 to 3. small: int8.small_sums; adds: a residual is added, and bounds are of its sum."""
+    full = tuple(bounds) == (LOW, HIGH)
+    if small and (full or adds):
+        return 2 if full and adds else 1
+    return 3 if full else 0
+
+
 def depth(products: int) -> None:
     """ValueError unless so many products per sum cannot overflow an int32; see int8.DEPTH."""
     if products > DEPTH:

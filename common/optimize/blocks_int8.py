@@ -1,6 +1,5 @@
 """An inverted-residual block in int8 as one launch: inverted_residual_int8.cu."""
 
-import dataclasses
 import functools
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -505,10 +504,8 @@ def _small(part: Int8Convolution | None) -> int:
 
 
 def _small_project(project: Int8Convolution, adds: bool) -> int:
-    """The same for project. With a residual, bounds are of the sum: 2 if it fills int8; 3 if sums are large."""
-    full = tuple(project.bounds) == (LOW, HIGH)
-    small = _small(dataclasses.replace(project, bounds=(LOW, HIGH))) if adds else _small(project)
-    return small * (1 + (full and adds)) or 3 * full
+    """The same for project, whose sums may be large."""
+    return arguments.small_switch(project.small, project.bounds, adds)
 
 
 def suits_single_warps(project: Int8Convolution, adds: bool) -> bool:

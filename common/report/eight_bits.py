@@ -6,7 +6,7 @@ eight_bits.mixes(recorded)    cycles of a scheduler for instructions of int8 blo
 eight_bits.fp8(recorded)      1×1 convolutions of the 7×7 stage in fp16, int8 and fp8
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .. import topology
@@ -30,22 +30,25 @@ def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int,
     return {r["batch"]: r for r in find(recorded, **keys)}
 
 
+def _fused(batch: int) -> Iterable[Any]:
+    """The steps of MobileNetV2 with whole blocks fused."""
+    return fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
+
+
 def fused_work(batch: int, itemsize: int) -> Work:
     """The least bytes and the FLOPs of MobileNetV2 with whole blocks fused, each with its input, weights and output."""
-    steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
     works = (
         Work(step.block.bytes(batch, itemsize), 2 * step.block.macs * batch)
         if isinstance(step, BlockStep)
         else work_of(step, itemsize)
-        for step in steps
+        for step in _fused(batch)
     )
     return sum(works, Work(0, 0))
 
 
 def hidden_values(batch: int) -> int:
     """The values of MobileNetV2's hidden tensors, of expand and of depthwise, in fused blocks."""
-    steps = fuse(topology.build().with_batch(batch), InvertedResidual(lambda *_: Tile(1, 1)))
-    blocks = [step.block for step in steps if isinstance(step, BlockStep)]
+    blocks = [step.block for step in _fused(batch) if isinstance(step, BlockStep)]
     of_depthwise = (-(-b.height // b.stride) * -(-b.width // b.stride) * b.hidden for b in blocks)
     return batch * (sum(b.height * b.width * b.hidden for b in blocks) + sum(of_depthwise))
 

@@ -256,10 +256,9 @@ def _launch(
         tile |= _tensor_cores_tile(product)
     if variant == "persistent":
         tile |= chosen_tile or persistent.candidates(product.P, product.C, product.O, 1, itemsize=1)[0]
-        tile["DEPTH"], full = checks.blocks(product.C, 32), end.bounds == (LOW, HIGH)
+        tile["DEPTH"] = checks.blocks(product.C, 32)
         tile["ONE_STEP"] = int(end.in_one_step)
-        adds = end.residual is not None
-        tile["SMALL_SUMS"] = int(small and (full or adds)) * (1 + (full and adds)) or 3 * full
+        tile["SMALL_SUMS"] = arguments.small_switch(small, end.bounds, end.residual is not None)
     elif variant != "naive":
         tile["VECTOR"] = vectors.vector_width(x, weight, row=product.C)
         tile["VECTOR"] = tile["VECTOR"] if tile["VECTOR"] >= 4 else 1
