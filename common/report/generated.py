@@ -76,10 +76,12 @@ def filled(markdown: str, texts: Mapping[str, str]) -> str:
 def files(root: Path) -> list[Path]:
     """The README.md and RESULTS.md files, docs/*.md and notebooks below `root` that contain a marker.
 
-    Hidden folders and environments are left out.
+    Hidden folders, environments, and the learner's copies in root/work are left out.
     """
     found = []
     for folder, below, names in os.walk(root):
+        if Path(folder) == root and "work" in below:
+            below.remove("work")
         below[:] = [
             name for name in below if not name.startswith(".") and not (Path(folder) / name / "pyvenv.cfg").exists()
         ]
