@@ -387,7 +387,7 @@ def launch_persistent_int8() -> int:
 def launch_sliding_int8() -> int:
     """The block in int8 whose hidden channels slide through registers, in all its forms; returns how many launches.
 
-    And those of single warps and of two warpgroups.
+    And those of single warps, of two warpgroups and of bands.
     """
     cases = (
         (Int8Block(10, 28, 24, 72, 24), Int8Tile(4, 28, 1, 48, 4, 3, chained=True)),
@@ -405,9 +405,14 @@ def launch_sliding_int8() -> int:
         (Int8Block(9, 14, 3, 32, 16, 1, True, 17, 28), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
         (Int8Block(9, 14, 64, 192, 64), Int8Tile(9, 14, slice=64, warpgroups=True)),
         (Int8Block(14, 14, 32, 256, 96, 2), Int8Tile(7, 7, slice=64, warpgroups=True)),
+        (Int8Block(8, 56, 24, 48, 24), Int8Tile(4, 56, 2, 48, 4, 5, bands=True)),
+        (Int8Block(24, 28, 16, 32, 16), Int8Tile(24, 28, 8, 32, 24, 6, bands=True)),
+        (Int8Block(4, 28, 32, 192, 32), Int8Tile(2, 28, 4, 192, 2, 16, bands=True)),
+        (Int8Block(8, 112, 16, 96, 24, 2), Int8Tile(2, 56, 4, 96, 2, 16, bands=True)),
+        (Int8Block(48, 56, 24, 48, 32, 2), Int8Tile(24, 28, 4, 48, 24, 5, bands=True)),
     )
-    if cuda.backend() == "gpu" and cuda.compute_capability() != 90:  # wgmma is in sm_90 alone
-        cases = tuple((block, tile) for block, tile in cases if not tile.warpgroups)
+    if cuda.backend() == "gpu" and cuda.compute_capability() != 90:  # wgmma and setmaxnreg are in sm_90a alone
+        cases = tuple((block, tile) for block, tile in cases if not (tile.warpgroups or tile.bands))
     if cuda.backend() == "gpu" and cuda.compute_capability() < 90:  # has no clusters
         cases = tuple((block, tile) for block, tile in cases if tile.split == 1)
     for block, tile in cases:

@@ -85,6 +85,7 @@ INT8_BLOCK = "tests/optimize/test_inverted_residual_int8.py"
 INT8_SLIDING = "tests/optimize/test_sliding_int8.py"
 INT8_ALONE = "tests/optimize/test_alone_int8.py"
 INT8_WARPGROUPS = "tests/optimize/test_warpgroups_int8.py"
+INT8_BANDS = "tests/optimize/test_bands_int8.py"
 INT8_PERSISTENT = "tests/kernels/test_pointwise_int8_persistent.py"
 
 MUTANTS = [
@@ -325,7 +326,36 @@ MUTANTS = [
         f"{INT8_WARPGROUPS} -k convolutions",
     ),
     Mutant(
-        "int8-alone-offsets", "common/optimize/alone_int8.cu", "{__uint_as_float(o.y), __uint_as_float(o.x)}",
+        "int8-bands-rows", "common/optimize/bands_int8.cu", "ST == 1 && at.row[0] + 2 * s + 1 >= H", "false",
+        "hidden pixels below the image are not the zero of their padding", f"{INT8_BANDS} -k convolutions",
+    ),
+    Mutant(
+        "int8-bands-side", "common/optimize/bands_int8.cu", "if (ST == 1 && alone && at.last[b]) four = at.zeros;", "",
+        "hidden pixels on the right of the image are not the zero of their padding", f"{INT8_BANDS} -k convolutions",
+    ),
+    Mutant(
+        "int8-bands-taps", "common/optimize/blocks_int8.py", "t1 | t2 << 16][:", "t2 | t1 << 16][:",
+        "odd outputs have their taps 1 and 2 exchanged", f"{INT8_BANDS} -k convolutions",
+    ),
+    Mutant(
+        "int8-bands-ring", "common/optimize/bands_int8.cu", "stream.bring(o + RING - 1);", "stream.bring(o + RING);",
+        "a row of x is left out, and comes where the next one belongs", f"{INT8_BANDS} -k convolutions",
+    ),
+    Mutant(
+        "int8-bands-full", "common/optimize/bands_int8.cu", "full[o % 2].wait(o / 2 % 2);", "",
+        "codes are projected before they are there", f"{INT8_BANDS} -k convolutions",
+    ),
+    Mutant(
+        "int8-sum-complement", "common/kernels/include/epilogue_int8.h", "to.scale_b < 0 ? 0x7f7f7f7fu",
+        "false ? 0x7f7f7f7fu",
+        "a sum that fits only with 255 - q takes q", "tests/kernels/test_one_sum.py -k bits",
+    ),
+    Mutant(
+        "int8-sum-ways", "common/kernels/one_sum.py", "for sign in (1, -1):", "for sign in (1,):",
+        "sums that fit only with 255 - q in q's place are left out", "tests/kernels/test_one_sum.py",
+    ),
+    Mutant(
+        "int8-alone-offsets", "common/kernels/include/block_int8.h", "{__uint_as_float(o.y), __uint_as_float(o.x)}",
         "{__uint_as_float(o.x), __uint_as_float(o.y)}", "two neighbours have each other's offset",
         f"{INT8_ALONE} -k convolutions",
     ),

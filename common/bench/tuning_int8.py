@@ -14,7 +14,7 @@ from ..cuda import layout as layouts
 from ..kernels import int8, one_step
 from ..network.steps import fuse
 from ..optimize import search, tiles
-from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8
+from ..optimize.blocks_int8 import Int8Convolution, Slid, inverted_residual_int8, suits
 from ..optimize.features import missing
 from ..optimize.fusions import InvertedResidual
 from ..optimize.generate import Block, Tile
@@ -177,7 +177,8 @@ def time_tiles(
     None if no tile is right. timer: replaces search.medians, for tests. NoGpu on the simulator without a timer.
     """
     arrays, wrong = Arrays(block, batch), []
-    tiles = dict.fromkeys([*shortlist(block, batch, tried), *(tile for tile in further if tile)])
+    every = [*shortlist(block, batch, tried), *(tile for tile in further if tile)]
+    tiles = dict.fromkeys(tile for tile in every if suits(tile, arrays.project, bool(arrays.residual)))
     able: dict[str, Int8Tile] = {str(tile): tile for tile in tiles}
     launches: dict[str, Any] = {}
     prepared = {name: arrays.fused(tile) for name, tile in able.items()}
@@ -243,7 +244,8 @@ def describe(tile: Int8Tile | None) -> str:
     """A tile in words."""
     if tile is None:
         return "separate kernels"
-    kind = "single warps, " * tile.alone + "chained, " * tile.chained
+    kinds = {"alone": "single warps, ", "sliding": "chained, ", "warpgroups": "warpgroups, ", "bands": "bands, "}
+    kind = kinds.get(tile.kind, "")
     more = f" × {tile.images} images" * (tile.images > 1) + f", clusters of {tile.split}" * (tile.split > 1)
     return f"{kind}{tile.tile_h}×{tile.tile_w}{more}, {tile.slice} channels, strips of {tile.strip}, {tile.warps} warps"
 

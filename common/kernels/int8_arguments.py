@@ -9,6 +9,7 @@ import numpy as np
 from ..cuda import checks
 from . import vectors
 from .int8 import DEPTH, HIGH, LOW
+from .one_sum import one_sum
 
 DTYPE = ("int8",)
 INT8 = (np.dtype(np.int8),)
@@ -122,6 +123,17 @@ class Epilogue:
     def numbers(self) -> tuple[Any, ...]:
         """zero_point, low, high, scale_a, scale_b, shift, offset: the kernels' last arguments."""
         return self.zero_point, *self.bounds, *self.residual_scales, self.residual_offset
+
+    def ends_as(self, small: int) -> tuple[dict[str, int], tuple[Any, ...]]:
+        """(switches, numbers) for a kernel that adds residuals with add_four: if `small`, of requantize.h, is 2 or 3.
+
+        It takes two fma for a sum where one_sum finds them.
+        """
+        adds = self.residual is not None and small >= 2
+        made = one_sum(self.residual_scales, self.residual_offset, self.residual_first) if adds else None
+        if made is None:
+            return self.switches, self.numbers
+        return {"ONE_SUM": 1 if made.of_residual else 2}, (self.zero_point, *self.bounds, *made.numbers)
 
     @property
     def in_one_step(self) -> bool:

@@ -82,10 +82,7 @@ __device__ __forceinline__ void get_words(unsigned (&words)[COUNT], const uint4*
 }
 __device__ __forceinline__ void get_ends(int (&begin)[2][4], End (&end)[2], const uint4* ends, int lane) {
     for (int half = 0; half < 2; ++half) begin_at(begin[half], ends + 4 * half + lane % 4);
-    const uint4 m = ends[8 + lane % 4], o = ends[12 + lane % 4];
-    // offsets lie the other way round: an fma of three even registers, or three odd ones, takes a cycle more
-    end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.y), __uint_as_float(o.x)}};
-    end[1] = {{__uint_as_float(m.z), __uint_as_float(m.w)}, {__uint_as_float(o.w), __uint_as_float(o.z)}};
+    ends_of(end, ends[8 + lane % 4], ends[12 + lane % 4]);
 }
 struct Place {  // of a lane in an item: the first row; where its first pixel's ends lie, and the second one's
     int row, first, second;
@@ -146,14 +143,6 @@ struct Convolving {
 // Whether one fma requantizes these channels: the multipliers of two roundings are large, those of one tiny.
 __device__ __forceinline__ bool in_one_step(const uint4* plane) { return __uint_as_float(plane[8 * WORDS + 8].x) < 1; }
 
-// Four sums of two channels of two pixels as codes + 128, and the sums of the channels' second eight.
-template <bool EXACT>
-__device__ __forceinline__ unsigned codes(int a, int b, int c, int d, const End& ab, const End& cd) {
-    return pack_unsigned(code_of<EXACT, ODD>(a, ab.multiplier[0], ab.offset[0]),
-                         code_of<EXACT, ODD>(b, ab.multiplier[1], ab.offset[1]),
-                         code_of<EXACT, ODD>(c, cd.multiplier[0], cd.offset[0]),
-                         code_of<EXACT, ODD>(d, cd.multiplier[1], cd.offset[1]));
-}
 // A row of outputs of 16 channels, for project: even outputs, odd ones.
 template <bool EXACT>
 __device__ __forceinline__ void codes_of_dw(unsigned (&of)[2], const int (&sums)[2][4], const End (&end)[2]) {
@@ -177,19 +166,6 @@ __device__ __forceinline__ void codes_of_hidden(unsigned (&two)[4], const int (&
     const unsigned next = __shfl_sync(0xffffffffu, v[0], (lane + 4) % 32);
     two[0] = v[0], two[3] = next;
     two[1] = two[2] = ST == 1 ? __byte_perm(v[0], next, 0x5432) : v[ST - 1];
-}
-
-// A lane's outputs: 4t … 4t + 3 of each 16, or 2t and 2t + 1 of the last 8. ends: multipliers, then offsets.
-__device__ __forceinline__ int first_output(int pair, int t) { return 16 * pair + (16 * pair + 8 < O ? 4 : 2) * t; }
-template <bool EXACT>
-__device__ __forceinline__ unsigned codes_of_y(const float* ends, int pair, int t, const int (&a)[4], const int (&b)[4],
-                                               int i) {
-    const bool alone = 16 * pair + 8 >= O;  // of the last 8 outputs there is no second half
-    const float* const multiplier = ends + first_output(pair, t);
-    const float* const offset = multiplier + O;
-    const End first = {{multiplier[0], multiplier[1]}, {offset[1], offset[0]}};
-    const End second = alone ? first : End{{multiplier[2], multiplier[3]}, {offset[3], offset[2]}};
-    return codes<EXACT>(a[2 * i], a[2 * i + 1], b[2 * i], b[2 * i + 1], first, second) ^ 0x80808080u;
 }
 
 // x of an item, on its way.

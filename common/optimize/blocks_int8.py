@@ -21,7 +21,8 @@ from .generate import SM_90A, architecture
 from .tiles_int8 import GROUPS_SLICE, Int8Block, Int8Tile, output_group, row_bytes, rule
 
 KERNEL, SLIDING, ALONE, STEM = "inverted_residual_int8", "sliding_int8", "alone_int8", "stem_int8"
-WARPGROUPS = "warpgroups_int8"
+WARPGROUPS, BANDS = "warpgroups_int8", "bands_int8"
+NAMES = {"fused": KERNEL, "sliding": SLIDING, "alone": ALONE, "warpgroups": WARPGROUPS, "bands": BANDS}
 SOURCE = Path(__file__).with_name(f"{KERNEL}.cu")
 PLANE = 16  # channels that a warp of sliding_int8 takes, all of one kind of requantization
 FOUR = 4  # the same of stem_int8
@@ -99,6 +100,8 @@ class Slid:
         self.project_bias = cuda.asarray((of_codes if bias is None else of_codes + bias).astype(np.int32))
         self._stages: dict[int, Any] = {}
         self._alone: Any = None
+        self._bands: Any = None
+        self._stride = stride
         self._groups: Any = None
 
     def groups(self) -> tuple[Any, Any]:
@@ -149,6 +152,25 @@ class Slid:
             self._alone = cuda.asarray(np.concatenate([*planes, self._ends_of_project()]))
         return self._alone
 
+    def bands(self) -> Any:
+        """What bands_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small."""
+        if self._bands is None:
+            t0, t1, t2 = np.moveaxis(self._bytes_of_taps, 2, 0)
+            words = [t0 | t1 << 16, t2, t0 << 16, t1 | t2 << 16][: 4 if self._stride == 1 else 2]
+            taps = np.stack(words, axis=-1) << self._shifts
+            given = self._expand, taps, self._project[:0], self._ends, self._beside()
+            planes = [self._plane(first, *given) for first in self._firsts(PLANE)]
+            outputs, hidden = self._project.shape
+            project = np.pad(self._project, ((0, 0), (0, -hidden % 32)))
+            g, t, e = (part.reshape(32, -1)[:, :4] for part in np.broadcast_arrays(*np.ogrid[:8, :4, :4]))
+            made = [
+                _bytes(project[_outputs_of(eight, outputs)[g], k + 4 * t + e])
+                for step in range(0, hidden, 32) for eight in range(outputs // 8) for k in (step, step + 16)
+            ]  # fmt: skip
+            of_project = np.stack(made).reshape(-1, 2, 32).transpose(0, 2, 1).ravel()
+            self._bands = cuda.asarray(np.concatenate([*planes, of_project, self._ends_of_project()]))
+        return self._bands
+
     def stem(self) -> Any:
         """What stem_int8.cu takes as `weights`, on the device; ValueError if a sum of project is not small.
 
@@ -197,13 +219,11 @@ class Slid:
         on_diagonal = g[:, 0] // 2 == t[:, 0]
         words += [
             np.where(on_diagonal, taps[of_half[half][:, 0], ky, i], 0)
-            for half in range(2) for ky in range(3) for i in range(2)
+            for two in range(0, taps.shape[2], 2) for half in range(2) for ky in range(3) for i in (two, two + 1)
         ]  # fmt: skip
         outputs = len(project)
         for eight in range(outputs // 8):
             words.append(_bytes(project[_outputs_of(eight, outputs)[g], first + 4 * t + e]))
-        made = np.zeros((-(-len(words) // 4) * 4, 32), np.uint32)
-        made[: len(words)] = words
         some = ends[:, first : first + PLANE]
         halves = some.reshape(6, 4, 2, 1, 2)  # [end][t][half][twice][channel]
         of_lanes = [
@@ -218,7 +238,7 @@ class Slid:
         if beside is not None:
             of_sides = beside[first : first + PLANE].reshape(4, 2, 1, 2)
             of_lanes += [np.tile(of_sides[:, half], (1, 2, 1)) for half in range(2)]
-        return np.concatenate([made.reshape(-1, 4, 32).transpose(0, 2, 1).ravel(), *map(_words, of_lanes)])
+        return np.concatenate([_by_fours(words), *map(_words, of_lanes)])
 
     def _ends_of_project(self, apart: int = 1) -> Any:
         """apart: outputs of 16 end alike if their numbers are the same modulo `apart`."""
@@ -289,6 +309,13 @@ def _outputs_of(eight: int, outputs: int) -> Any:
 def _crossed(offsets: Any) -> Any:
     """Offsets of pairs of neighbours, the second one's first: see alone_int8.cu."""
     return offsets.reshape(*offsets.shape[:-1], -1, 2)[..., ::-1].reshape(offsets.shape)
+
+
+def _by_fours(words: Any) -> Any:
+    """Words of the 32 lanes, (words, 32), so that a lane has four of its own at a time."""
+    made = np.zeros((-(-len(words) // 4) * 4, 32), np.uint32)
+    made[: len(words)] = words
+    return made.reshape(-1, 4, 32).transpose(0, 2, 1).ravel()
 
 
 def _words(array: Any) -> Any:
@@ -398,8 +425,10 @@ def inverted_residual_int8(
         raise ValueError(f"{STEM}: scale must be one that `factors` takes, got {scale!r}")
     if tile is not None and tile.split > 1 and missing("clusters") and cuda.backend() == "gpu":
         raise ValueError(f"{KERNEL}: a tile with split {tile.split} {missing('clusters')}")
-    if tile is not None and tile.warpgroups and cuda.backend() == "gpu" and cuda.compute_capability() != 90:
-        raise ValueError(f"{WARPGROUPS}: wgmma is in sm_90 alone, this card is sm_{cuda.compute_capability()}")
+    another = cuda.backend() == "gpu" and cuda.compute_capability() != 90
+    if tile is not None and (tile.warpgroups or tile.bands) and another:
+        kernel = f"{WARPGROUPS}: wgmma" if tile.warpgroups else f"{BANDS}: setmaxnreg"
+        raise ValueError(f"{kernel} is in sm_90 alone, this card is sm_{cuda.compute_capability()}")
     if tile is None or block.shared(tile) > cuda.shared_memory():
         raise ValueError(f"{KERNEL}: no tile of {block} fits into {cuda.shared_memory()} bytes of shared memory")
 
@@ -414,28 +443,31 @@ def inverted_residual_int8(
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
     small = [_small(part) for part in (expand, depthwise)] + [_small_project(project, residual is not None)]
-    name = (STEM if stem else ALONE) if tile.alone else SLIDING if tile.chained else KERNEL
-    name = WARPGROUPS if tile.warpgroups else name
-    if tile.alone and small[2] not in (1, 2):
+    kind = tile.kind
+    name = STEM if stem and tile.alone else NAMES[kind]
+    if not suits(tile, project, residual is not None):
         raise ValueError(f"{name}: takes small sums of project that fill int8")
-    defines = ends[-1].switches | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
+    last, numbers_of_y = ends[-1].ends_as(small[2])
+    defines = last | dict(zip(("SMALL_EXPAND", "SMALL_DEPTHWISE", "SMALL_PROJECT"), small, strict=True))
     switches = tuple(f"-D{name}={value}" for name, value in defines.items())
     if tile.slides:
         slid = Slid(expand, depthwise, project, stride) if slid is None else slid
-        by_step = (expand, depthwise, project) if tile.alone else (expand, depthwise)
+        by_step = (expand, depthwise, project) if tile.small_project else (expand, depthwise)
         odd = any(part.zero_point % 2 for part in by_step if part is not None)
         switches += (f"-DODD={int(odd)}", f"-DRESIDUAL={int(residual is not None)}")
         switches += () if scale is None else (f"-Dimage_t={ELEMENT_TYPES[np.dtype(x.dtype)]}",)
         hidden_zero = zero if expand is None else hidden_end[0] - LOW
-        zeros: tuple[int, ...] = (hidden_zero,) if name in (ALONE, WARPGROUPS) else (zero, hidden_zero)
-        numbers = (n, *zeros, *ends[-1].numbers)
+        if name == BANDS:
+            hidden_zero = np.array((hidden_zero & 255) * 0x01010101, np.uint32).view(np.int32).item()
+        zeros: tuple[int, ...] = (hidden_zero,) if name in (ALONE, WARPGROUPS, BANDS) else (zero, hidden_zero)
+        numbers = (n, *zeros, *numbers_of_y)
         if name == STEM:
             weights, numbers = [slid.stem()], (*numbers, *(inverse or ()))
             more = {"SLOW": slid.slow_of_stem, "SLOW_OUTPUTS": slid.slow_outputs, "ODD_PICTURE": zero % 2}
             more["FACTORS"] = 2 if inverse and inverse[1] else 1
             switches += tuple(f"-D{key}={value}" for key, value in more.items())
-        elif name == ALONE:
-            weights = [slid.alone()]
+        elif name in (ALONE, BANDS):
+            weights = [slid.alone() if name == ALONE else slid.bands()]
             switches += (f"-DONE_STEP={int(slid.slow == slid.slow_outputs == 0)}",)
         else:
             given = list(slid.groups()) if name == WARPGROUPS else [slid.stages(tile.slice)]
@@ -444,9 +476,8 @@ def inverted_residual_int8(
             switches += (f"-DONE_STEP={int(slid.slow == 0)}",)
     else:
         weights = [*first, *rest]
-        numbers = (n, *hidden_end, *ends[-2].numbers[:3], *ends[-1].numbers)
+        numbers = (n, *hidden_end, *ends[-2].numbers[:3], *numbers_of_y)
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
-    kind = "alone" if tile.alone else "sliding" if tile.chained else "warpgroups" if tile.warpgroups else "fused"
     kernel = prepared(f"{KERNEL}/{kind}", build, programmatic)
     cuda.allow_shared(kernel, block.shared(tile))
     grid, threads = block.blocks(tile, n), 32 * tile.warps
@@ -508,9 +539,9 @@ def _small_project(project: Int8Convolution, adds: bool) -> int:
     return arguments.small_switch(project.small, project.bounds, adds)
 
 
-def suits_single_warps(project: Int8Convolution, adds: bool) -> bool:
-    """Whether alone_int8.cu takes this project; adds: whether a residual is added, whose sum has project's bounds."""
-    return _small_project(project, adds) in (1, 2)
+def suits(tile: Int8Tile, project: Int8Convolution, adds: bool) -> bool:
+    """Whether a tile's kernel takes this project; adds: whether a residual is added, whose sum has project's bounds."""
+    return not tile.small_project or _small_project(project, adds) in (1, 2)
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:
@@ -524,7 +555,7 @@ def job(name: str, given: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     text, split = SOURCE.with_name(f"{name}.cu").read_text(encoding="utf-8"), "-DSPLIT=1" not in given
     if name == SLIDING and split:
         text = text.replace("__launch_bounds__(", "__cluster_dims__(SPLIT, 1, 1) __launch_bounds__(", 1)
-    return text, (*given, *(architecture(SM_90A) if name == WARPGROUPS else architecture()))
+    return text, (*given, *(architecture(SM_90A) if name in (WARPGROUPS, BANDS) else architecture()))
 
 
 @functools.lru_cache(maxsize=1024)

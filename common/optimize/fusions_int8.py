@@ -12,7 +12,7 @@ from ..quantize.kernels import OfRules, is_rule, residual_problem
 from ..quantize.rules import IntegerAdd, IntegerConv, IntegerLinear, IntegerMean, Rule, int8_grid
 from ..topology import layers as kinds
 from . import few_rows
-from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, factors, inverted_residual_int8, suits_single_warps
+from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, factors, inverted_residual_int8, suits
 from .fusions import is_depthwise, is_pointwise, is_stem
 from .head_int8 import Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of, rule
@@ -142,7 +142,7 @@ class IntegerBlock(OfRules):
         slid: Slid | None = None
         assert tile is not None
         able = grid is None or factors(float(grid.scale[0]), np.dtype(x.dtype)) is not None
-        if tile.alone and not (able and suits_single_warps(ends["project"], bool(more))):
+        if not suits(tile, ends["project"], bool(more)) or (tile.alone and not able):
             tile = rule(step.block, step.input_shapes[0][0], chained=True)
         if tile is not None and tile.slides:
             try:

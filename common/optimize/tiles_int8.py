@@ -52,6 +52,8 @@ class Int8Tile:
     alone: by alone_int8.cu, or a stem by stem_int8.cu, where each warp takes `strip` rows of 14 columns of outputs by
     itself, `blocks` blocks to a multiprocessor, each of which takes one tile after the other.
     warpgroups: by warpgroups_int8.cu, where two warpgroups take a whole image of 14 columns, 64 channels at a time.
+    bands: by bands_int8.cu, where a thread block takes `images` strips of `strip` rows of outputs at a time, a warp for
+    each 16 hidden channels of 16 bands; what warps are left project.
     """
 
     tile_h: int
@@ -67,16 +69,29 @@ class Int8Tile:
     split: int = 1
     alone: bool = False
     warpgroups: bool = False
+    bands: bool = False
 
     @property
     def slides(self) -> bool:
         """Whether its kernel takes the weights of blocks_int8.Slid."""
-        return self.chained or self.alone or self.warpgroups
+        return self.kind != "fused"
+
+    @property
+    def kind(self) -> str:
+        """Its kernel: "fused", "sliding", "alone", "warpgroups" or "bands"."""
+        kinds = {"sliding": self.chained, "alone": self.alone, "warpgroups": self.warpgroups, "bands": self.bands}
+        return next((kind for kind, there in kinds.items() if there), "fused")
+
+    @property
+    def small_project(self) -> bool:
+        """Whether its kernel takes small sums of project alone (blocks_int8.suits)."""
+        return self.alone or self.bands
 
 
 ALONE_COLUMNS = 14  # of outputs that a warp of alone_int8 takes
 # hidden channels that warpgroups_int8 takes at a time; outputs that a warpgroup may have
 GROUPS_SLICE, GROUPS_OUTPUTS = 64, (32, 48, 64, 80, 96)
+BAND, AT_ONCE, RING = 7, 16, 8  # columns of a band of bands_int8, bands of a product, pairs of rows that are there
 
 
 def row_bytes(channels: int) -> int:
@@ -123,6 +138,8 @@ class Int8Block:
             return min(ceil_div(batch * self.items(tile), tile.warps), tile.blocks * cuda.multiprocessors())
         if tile.warpgroups:
             return min(batch, cuda.multiprocessors())
+        if tile.bands:
+            return ceil_div(batch * ceil_div(rows, tile.strip), tile.images)
         return ceil_div(rows, tile.tile_h) * ceil_div(columns, tile.tile_w) * ceil_div(batch, tile.images) * tile.split
 
     def items(self, tile: Int8Tile) -> int:
@@ -163,7 +180,36 @@ class Int8Block:
 
     def problem(self, tile: Int8Tile) -> str | None:
         """Why the kernel of a tile cannot compute the block; None if it can. But for shared memory."""
+        if tile.bands:
+            return self.bands_problem(tile)
         return self.alone_problem(tile) if tile.alone else self.groups_problem(tile) if tile.warpgroups else None
+
+    def bands_problem(self, tile: Int8Tile) -> str | None:
+        """`problem` of bands_int8.cu."""
+        rows, columns = self.out_size
+        if not self.expand or self.stem_h or self.hidden % 16:
+            return f"bands need a 1×1 expand, to a multiple of 16 hidden channels, got {self}"
+        if (
+            AT_ONCE * BAND % columns
+            or columns % BAND
+            or (self.height, self.width)
+            != (
+                rows * self.stride,
+                columns * self.stride,
+            )
+        ):
+            return f"bands need outputs of 7, 14, 28, 56 or 112 columns, a half or all of x, got {self}"
+        if not 1 <= tile.strip <= rows or rows % tile.strip or tile.strip % (3 - self.stride):
+            return f"a strip of bands divides the rows, and is even at stride 1, got {self} and {tile}"
+        subs = AT_ONCE * BAND // columns
+        sets = tile.images // subs
+        whole = Int8Tile(tile.strip, columns, sets * subs, self.hidden, tile.strip, tile.warps, bands=True)
+        if tile != whole or sets < 1:
+            return f"bands take all channels of strips × {columns} outputs, {subs}·n of them at once, got {tile}"
+        project = tile.warps - sets * (self.hidden // 16)
+        if project < sets or project % sets or tile.warps > 32:
+            return f"bands need {sets * (self.hidden // 16)} warps that expand and {sets}·n that project, got {tile}"
+        return None
 
     def groups_problem(self, tile: Int8Tile) -> str | None:
         """`problem` of warpgroups_int8.cu."""
@@ -206,7 +252,7 @@ class Int8Block:
         weights = 4 * ceil_div(self.channels, 32) if self.expand else 0
         if tile.alone and self.stem_h:
             return STEM_REGISTERS
-        if tile.warpgroups:
+        if tile.warpgroups or tile.bands:
             return 255
         if tile.alone:
             return ALONE_REGISTERS[self.stride - 1] + self.sums(tile)
@@ -219,7 +265,7 @@ class Int8Block:
     def resident(self, tile: Int8Tile) -> int:
         """Thread blocks that a multiprocessor can hold at once."""
         by_memory = (cuda.shared_memory() + 1024) // (self.shared(tile) + 1024)
-        if tile.warpgroups:
+        if tile.warpgroups or tile.bands:
             return min(by_memory, 1)
         if tile.alone:
             return min(by_memory, REGISTERS // (min(255, ceil_div(self.registers(tile), 8) * 8) * 32 * tile.warps))
@@ -231,6 +277,8 @@ class Int8Block:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         if tile.chained:
             return self._shared_of_sliding(tile)
+        if tile.bands:
+            return self._shared_of_bands(tile)
         if tile.warpgroups:
             under, x_mine, y_mine, across = self._groups()
             square = 64 * 128
@@ -254,6 +302,17 @@ class Int8Block:
         hidden = 4 * (tile.images * in_h * row_words + beyond) * (tile.slice + 4)
         stage = (tile.slice * row_1 if self.expand else 0) + 9 * tile.slice + ceil_div(self.outputs, 32) * 32 * row
         return x + places + hidden + ceil_div(pixels_out, 16) * 16 * row + 2 * stage
+
+    def _shared_of_bands(self, tile: Int8Tile) -> int:
+        across, st = self.out_size[1] // BAND, self.stride
+        pixel = ceil_div(self.channels, 16) | (st == 1)
+        band, subs = pixel * BAND * st | 1, AT_ONCE // across
+        sub = across * band + 2 * pixel
+        sub += ((4 if subs == 4 else 2 if subs > 4 else 0) - sub) % 8  # so that eight rows lie in all banks
+        dw = (3 - st) * BAND * AT_ONCE * (self.hidden // 16 | 1)
+        of_set = RING * 2 * subs * sub + 2 * dw
+        project = ceil_div(self.hidden, 32) * self.outputs * 2 + self.outputs
+        return tile.images // subs * (16 * of_set + 8 * (RING + 2)) + 16 * project
 
     def _shared_of_sliding(self, tile: Int8Tile) -> int:
         in_h, in_w = (tile.tile_h - 1) * self.stride + 3, (tile.tile_w - 1) * self.stride + 3
@@ -303,6 +362,8 @@ class Counts:
     cycles of an instruction, of a warp alone and of one of several on a scheduler.
     Of warpgroups_int8, in cycles per image: group_slice, per 64 hidden channels; group_product, per product of
     depthwise by a warp; group_output, per output channel.
+    Of bands_int8, in cycles of a scheduler: band_product, of 32 bytes and of 16; band_codes, of four numbers of each
+    lane; band_tile, of 16 outputs besides; band_latency, of a warp that projects them; band_start, of a block.
     Of stem_int8: stem_row, per row of hidden pixels; stem_item; stem_start, until the first row; cycles of an
     instruction of one of several warps.
     """
@@ -338,6 +399,11 @@ class Counts:
     group_slice: int = 1000
     group_product: int = 30
     group_output: int = 40
+    band_product: tuple[float, float] = (6.2, 4.2)
+    band_codes: float = 7.6
+    band_tile: int = 150
+    band_latency: int = 700
+    band_start: int = 4500
 
 
 COUNTS = Counts()
@@ -349,6 +415,8 @@ def predicted_cycles(block: Int8Block, tile: Int8Tile, batch: int, counts: Count
         return _of_single_warps(block, tile, batch, counts)
     if tile.warpgroups:
         return _of_warpgroups(block, tile, batch, counts)
+    if tile.bands:
+        return _of_bands(block, tile, batch, counts)
     if tile.chained:
         return _together(block, tile, batch, *_sliding(block, tile, counts))
     pixels_in, pixels_out = block.pixels(tile)
@@ -437,6 +505,26 @@ def _of_warpgroups(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts)
     return ceil_div(batch, cuda.multiprocessors()) * of_image + counts.start
 
 
+def _of_bands(block: Int8Block, tile: Int8Tile, batch: int, counts: Counts) -> float:
+    """The clock cycles of the multiprocessor with most thread blocks: that its schedulers issue, or a warp waits."""
+    rows, pixels = 3 - block.stride, BAND * block.stride + 3 - block.stride
+    full, half = counts.band_product
+    sets = tile.images * block.out_size[1] // (BAND * AT_ONCE)
+    rest = block.channels % 32
+    deep = block.channels // 32 * full + (half if 0 < rest <= 16 else full if rest else 0)
+    hidden = 4 * pixels * (deep + counts.band_codes)
+    outputs = 2 * rows * BAND * (2 * (full + half) + counts.band_codes + 2)
+    of_tile = block.outputs / 8 * (ceil_div(block.hidden, 32) * full + 2 * counts.band_codes) + counts.band_tile
+    expanders, tiles = sets * block.hidden // 16, sets * rows * BAND
+    issued = expanders * (hidden + outputs) + tiles * of_tile
+    of_projector = ceil_div(tiles, tile.warps - expanders) * counts.band_latency
+    of_step = max(issued / 4, ceil_div(expanders, 4) * (hidden + outputs), of_projector)
+    steps = tile.strip // rows
+    first = expanders * hidden / 4 * rows / 2
+    turns = ceil_div(block.blocks(tile, batch), cuda.multiprocessors())
+    return turns * (steps * of_step + first + counts.band_start)
+
+
 def _turns(block: Int8Block, tile: Int8Tile, batch: int) -> tuple[int, int, int]:
     """Of single warps (thread blocks of a multiprocessor, warps of a scheduler, items of a warp), the most of each."""
     launched, processors = batch * block.items(tile), cuda.multiprocessors()
@@ -457,13 +545,17 @@ def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
 
 
 def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
-    """The first `most` candidates of which no three have the same pixels and kernel: what a search measures."""
+    """What a search measures: the first `most` candidates, of which no three have the same pixels and kernel, and
+    behind them the first ones of kernels that have less than two among these.
+    """
     taken: list[Int8Tile] = []
     alike: Counter[Any] = Counter()
+    of_kernel: Counter[Any] = Counter()
     for tile in candidates(block, batch):
-        kind = tile.tile_h, tile.tile_w, tile.images, tile.chained, tile.alone, tile.warpgroups
-        if len(taken) < most and alike[kind] < 2:
-            alike[kind] += 1
+        shape = tile.tile_h, tile.tile_w, tile.images, tile.kind
+        if alike[shape] < 2 and (len(taken) < most or of_kernel[tile.kind] < 2):
+            alike[shape] += 1
+            of_kernel[tile.kind] += 1
             taken.append(tile)
     return taken
 
@@ -488,7 +580,7 @@ def _candidates(block: Int8Block, batch: int, processors: int, memory: int) -> t
             spills = block.registers(tile) * 32 * warps > REGISTERS
             if block.sums(tile) <= SUMS and block.shared(tile) <= memory and not spills:
                 found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
-    more = _sliding_tiles(block, batch), _alone_tiles(block, batch), _group_tiles(block, batch)
+    more = [kind(block, batch) for kind in (_sliding_tiles, _alone_tiles, _group_tiles, _band_tiles)]
     for tile in itertools.chain(*more):
         found.append((predicted_cycles(block, tile, batch), block.shared(tile), tile))
     found.sort(key=lambda one: one[:2])
@@ -542,6 +634,21 @@ def _group_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
         yield tile
 
 
+def _band_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
+    """The tiles of bands_int8 that fit."""
+    if cuda.compute_capability() != 90:
+        return
+    planes, columns = block.hidden // 16, block.out_size[1]
+    for strip, sets, more in itertools.product(range(1, block.out_size[0] + 1), (1, 2), (1, 2, 3, 4, 6)):
+        warps = sets * planes + more
+        images = sets * (AT_ONCE * BAND // columns)
+        tile = Int8Tile(strip, columns, images, block.hidden, strip, warps, bands=True)
+        # more than 12 warps have too few registers, unless those that project leave the others theirs
+        able = warps <= 12 or (warps, sets * planes) == (16, 12)
+        if able and not block.problem(tile) and block.shared(tile) <= cuda.shared_memory():
+            yield tile
+
+
 def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
     """Into how many blocks of a cluster a tile's hidden channels may be split: more than 1 where few are busy."""
     slices, blocks = ceil_div(block.hidden, tile.slice), block.blocks(tile, batch)
@@ -555,7 +662,7 @@ def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile 
 
     None of single warps: what they are given the host puts in order first, which a network does once (`chosen_int8`).
     """
-    tiles = (tile for tile in candidates(block, batch) if not (tile.alone or tile.warpgroups))
+    tiles = (tile for tile in candidates(block, batch) if tile.kind in ("fused", "sliding"))
     return next((tile for tile in tiles if chained in (None, tile.chained)), None)
 
 
@@ -572,8 +679,8 @@ def key_of(block: Int8Block) -> str:
 @functools.cache
 def sources() -> str:
     """A digest of the kernels and the headers, whose tiles are measured."""
-    kernels = "inverted_residual_int8.cu", "sliding_int8.cu", "alone_int8.cu", "stem_int8.cu", "warpgroups_int8.cu"
-    files = [*map(Path(__file__).with_name, kernels), *sorted(INCLUDE.glob("*.h"))]
+    kernels = "inverted_residual_int8", "sliding_int8", "alone_int8", "stem_int8", "warpgroups_int8", "bands_int8"
+    files = [*(Path(__file__).with_name(f"{name}.cu") for name in kernels), *sorted(INCLUDE.glob("*.h"))]
     return hashlib.sha256("".join(path.read_text(encoding="utf-8") for path in files).encode()).hexdigest()[:16]
 
 
@@ -592,7 +699,7 @@ def _read(path: Path) -> dict[str, Any]:
             if int(batch) < 1:
                 raise ValueError(f"batch must be at least 1, got {batch}")
             for name, n in {} if entry["tile"] is None else asdict(Int8Tile(**entry["tile"])).items():
-                kind = bool if name in ("chained", "alone", "warpgroups") else int
+                kind = bool if name in ("chained", "alone", "warpgroups", "bands") else int
                 if type(n) is not kind or (kind is int and n < 1):
                     raise ValueError(f"a tile's {name} must be an integer of at least 1, got {n!r}")
     return content

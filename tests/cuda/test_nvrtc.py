@@ -52,6 +52,10 @@ INT8_WARPGROUPS = (
     (Int8Block(8, 14, 32, 192, 32), Int8Tile(8, 14, slice=64, warpgroups=True)),
     (Int8Block(7, 14, 32, 192, 32, 2), Int8Tile(4, 7, slice=64, warpgroups=True)),
 )
+INT8_BANDS = (
+    (Int8Block(56, 56, 24, 144, 24), Int8Tile(8, 56, 2, 144, 8, 12, bands=True)),
+    (Int8Block(112, 112, 16, 96, 24, 2), Int8Tile(4, 56, 4, 96, 4, 16, bands=True)),
+)
 INT8_STEMS = (
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(56, 14, 1, 16, 56, 4, blocks=2, alone=True)),
@@ -75,6 +79,8 @@ def kernel_files():
         found[alone] = [blocks_int8.options(*block) for block in INT8_ALONE]
         warpgroups = blocks_int8.SOURCE.with_name(f"{blocks_int8.WARPGROUPS}.cu")
         found[warpgroups] = [blocks_int8.options(*block) for block in INT8_WARPGROUPS]
+        bands = blocks_int8.SOURCE.with_name(f"{blocks_int8.BANDS}.cu")
+        found[bands] = [blocks_int8.options(*block) for block in INT8_BANDS]
         stem = blocks_int8.SOURCE.with_name(f"{blocks_int8.STEM}.cu")
         types = ("signed char", "float", "__half")
         found[stem] = [(*blocks_int8.options(*block), f"-Dimage_t={t}") for block in INT8_STEMS for t in types]

@@ -13,11 +13,17 @@
 // -DRESIDUAL_FIRST=1 a is the residual, because the order of a and b changes the rounding of a float sum. WHOLE:
 // rows consist of whole pieces, which begin at multiples
 // of N elements, 16 bytes at most.
+//
+//   ONE_SUM      0, or how add_four has the bits of that in two fma, see one_sum.py: 1: the residual's byte is q, 2: the
+//                product's. Then scale_a and scale_b are its factors a and b, shift the rest, and offset the fraction
 #pragma once
 #include "requantize.h"
 
 #ifndef RESIDUAL_FIRST
 #define RESIDUAL_FIRST 0
+#endif
+#ifndef ONE_SUM
+#define ONE_SUM 0
 #endif
 
 struct Output {
@@ -69,13 +75,24 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
         for (int e = 0; e < N; ++e)
             if (e < left) y[e] = (signed char)v[e];
 }
-// add_scaled of four codes each, clamped to −128 … 127: bytes become floats beside 2^23, and rounding is to units of 2^-149,
-// in which a float's bits are an integer.
-__device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Output& to) {
-    const float below = (float)to.offset - 8388736.0f;  // 2^23 + 128
-    int v[4];
+// add_scaled of four codes each, or of the lower N, clamped to −128 … 127. Rounding is to units of 2^-149, in which a
+// float's bits are an integer. Without ONE_SUM bytes become floats beside 2^23.
+template <int N> __device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Output& to) {
+    int v[4] = {};
+    if constexpr (ONE_SUM > 0) {
+        const unsigned p = (ONE_SUM == 1 ? a : b) ^ 0x80808080u;
+        const unsigned q = (ONE_SUM == 1 ? b : a) ^ (to.scale_b < 0 ? 0x7f7f7f7fu : 0x80808080u);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
+        for (int e = 0; e < N; ++e) {
+            const float of_p = __int_as_float(__byte_perm(p, 0, 0x4440 + e));
+            const float of_q = __int_as_float(__byte_perm(q, to.offset, 0x6054 + (e << 8)));
+            v[e] = __float_as_int(fma_of_small(fma_of_small(of_p, to.scale_a, of_q), to.scale_b, to.shift));
+        }
+        return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
+    }
+    const float below = (float)to.offset - 8388736.0f;  // 2^23 + 128
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
         const float of_a = __fadd_rn(__int_as_float(__byte_perm(a ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
         const float of_b = __fadd_rn(__int_as_float(__byte_perm(b ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
         const float x = RESIDUAL_FIRST ? of_b : of_a, rest = __fmaf_rn(RESIDUAL_FIRST ? of_a : of_b, to.scale_b, to.shift);
@@ -83,9 +100,9 @@ __device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Outpu
     }
     return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
 }
-// Four codes of a product and four of a residual, added. FULL: the sum is clamped to −128 … 127.
-template <bool FULL> __device__ __forceinline__ unsigned add_words(unsigned product, unsigned residual, const Output& to) {
-    if constexpr (FULL) return add_four(product, residual, to);
+// Four codes of a product and four of a residual, or the lower N, added. FULL: the sum is clamped to −128 … 127.
+template <bool FULL, int N = 4> __device__ __forceinline__ unsigned add_words(unsigned product, unsigned residual, const Output& to) {
+    if constexpr (FULL) return add_four<N>(product, residual, to);
     int v[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {

@@ -264,11 +264,12 @@ def _launch(
         tile["VECTOR"] = tile["VECTOR"] if tile["VECTOR"] >= 4 else 1
         tile["PIECE"] = end.piece(out, product.O)
     launch = GEOMETRY[variant](tile, product)
-    kernel = ladder.kernel(variant, x.dtype, **tile, **end.switches)
+    switches, numbers = end.ends_as(int(tile.get("SMALL_SUMS", 0)))
+    kernel = ladder.kernel(variant, x.dtype, **tile, **switches)
     cuda.allow_shared(kernel, launch.shared)
     arrays = (x, weight, *end.constants(bool(tile.get("ONE_STEP"))), end.residual, out)
     stored = (array if array is None else layout.as_stored(array) for array in arrays)
-    args = (*stored, *sizes, *end.numbers)
+    args = (*stored, *sizes, *numbers)
     if variant == "persistent":
         rows = (args[0].reshape(-1, product.C), args[1].reshape(product.O, -1))
         args = (*persistent.tensor_maps(tile, *rows), *args[2:])
