@@ -25,8 +25,8 @@
 //     taps         (0, 1)              (none, 2)                      (0, 1)                (2, none)
 //
 //   The last one is the next lane's. Requantization is as in sliding_int8.cu: an fma and half an instruction a number;
-//   channels that take more lie together (one_step.h). At stride 2 more of a row's numbers are requantized for each
-//   output, and sliding_int8.cu is faster on an H200.
+//   channels that take more lie together (one_step.h). For many images bands_int8.cu is faster on an H200: no row of
+//   hidden pixels is made twice, and no pixel is asked of another lane. At stride 2 sliding_int8.cu often is, too.
 #include "block_int8.h"
 
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH, ST = STRIDE, THREADS = 32 * WARPS;

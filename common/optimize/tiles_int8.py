@@ -189,15 +189,8 @@ class Int8Block:
         rows, columns = self.out_size
         if not self.expand or self.stem_h or self.hidden % 16:
             return f"bands need a 1×1 expand, to a multiple of 16 hidden channels, got {self}"
-        if (
-            AT_ONCE * BAND % columns
-            or columns % BAND
-            or (self.height, self.width)
-            != (
-                rows * self.stride,
-                columns * self.stride,
-            )
-        ):
+        fits = columns % BAND == 0 == AT_ONCE * BAND % columns
+        if not fits or (self.height, self.width) != (rows * self.stride, columns * self.stride):
             return f"bands need outputs of 7, 14, 28, 56 or 112 columns, a half or all of x, got {self}"
         if not 1 <= tile.strip <= rows or rows % tile.strip or tile.strip % (3 - self.stride):
             return f"a strip of bands divides the rows, and is even at stride 1, got {self} and {tile}"

@@ -92,6 +92,10 @@ def test_both_energies_are_of_one_process(capsys):
     eight_bits.table(found)
     said = capsys.readouterr().out
     assert "energy in int8" not in said and "batch 256: of networks that took 81 µs in int8, 92 µs in fp16" in said
+    for one, us in zip(energies, (81.0, 79.0), strict=False):  # within 2 % of the times in the table
+        one["time_us"] = us
+    eight_bits.table(Results(runs, [{**timed, "precision": "int8"}, {**timed, "precision": "fp16"}, *energies]))
+    assert "of networks that took" not in capsys.readouterr().out
 
 
 def test_hidden_values_are_what_depthwise_convolutions_read_and_write():
