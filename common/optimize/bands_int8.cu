@@ -24,8 +24,8 @@
 //     pixels 2i, 2i + 1  taps 0, 1 of output 2i, tap 0 of 2i + 1       taps 0, 1 of output i
 //     and the next two   tap 2 of output 2i, taps 1, 2 of 2i + 1       tap 2
 //
-//   Three taps of a row as one operand, as in alone_int8.cu, share registers with their neighbours' operands: then a
-//   compiler copies 86 of them for a row of outputs, and 256 images of 56×56 take 97 µs on an H200 where this took 89.
+//   Three taps of a row as one operand, as in alone_int8.cu, share registers with their neighbours' operands. Then a
+//   compiler copies many of them for each row of outputs, and this kernel was slower so on an H200.
 #include "block_int8.h"
 #include "bulk.h"
 
