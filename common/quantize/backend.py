@@ -72,6 +72,7 @@ class IntegerRunner:
         graph, self._parameters = self.folded()
         self._grids = dict(graph.grids)
         self._programs: OrderedDict[Signature, tuple[topology.Graph, dict[str, Call]]] = OrderedDict()
+        self._signature = graph.signature
         self._program(graph.signature)
 
     def folded(self, shape: Signature | None = None) -> tuple[topology.Graph, dict[str, np.ndarray]]:
@@ -113,6 +114,14 @@ class IntegerRunner:
         while len(self._programs) > KEPT:
             self._programs.popitem(last=False)
         return self._programs[shape]
+
+    def call(self, step: topology.Layer) -> Call:
+        """What computes an integer step of the last of `stages`: the operator of kernels.int8 and its arguments.
+
+        Of a convolution args are weight (O, C / groups, kH, kW) int8, bias (O,) int32 with the input's zero point in
+        it, or None, and multiplier (O,) float32; named has zero_point, bounds, … KeyError if the step is none.
+        """
+        return self._program(self._signature)[1][step.output]
 
     def __call__(self, *inputs: Any) -> Any:
         """The network's output for its inputs (N, C, H, W): a float32 NumPy array; of several outputs a tuple."""

@@ -16,7 +16,7 @@ from common import weights
 from common.kernels import int8, int8_operators, one_step
 from common.network import Kernels, Network
 from common.quantize import Integers
-from common.quantize.rules import Rule
+from common.quantize.rules import OPERATORS, Rule
 
 torch.set_num_threads(1)  # as many tests as cores run at once
 
@@ -305,6 +305,23 @@ def test_operators_can_be_replaced():
         Integers(operators={"convolution": mine})
     with pytest.raises(TypeError, match="'add' must be a function, got int"):
         Integers(operators={"add": 3})
+
+
+def test_a_step_tells_what_computes_it():
+    """With its call, every tensor of codes follows from those that the step reads; another layer has none."""
+    model, x, _ = random_network(1)
+    net = Network(model, Integers())
+    *_, (_, steps) = net.stages()
+    tensors = net.runner.tensors(x)
+    rules = [step for step in steps if isinstance(getattr(step, "fusion", None), Rule)]
+    assert rules
+    for step in rules:
+        call = net.runner.call(step)
+        made = call(OPERATORS, [tensors[name] for name in step.fusion.codes_read(step)])
+        np.testing.assert_array_equal(made, tensors[step.output])
+    read = dict(net.stages())["read"]
+    with pytest.raises(KeyError):
+        net.runner.call(next(layer for layer in read if layer.output not in tensors))
 
 
 @pytest.mark.parametrize("number", [3, 4, *only_all(range(5, 25))])
