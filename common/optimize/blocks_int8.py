@@ -269,8 +269,12 @@ class Slid:
     def _firsts(self, size: int) -> range:
         return range(0, self._project.shape[1], size)
 
-    def _stage(self, first: int, size: int) -> Any:
-        """The bytes of a stage, see sliding_int8.cu."""
+    def tiled_stages(self, size: int) -> Any:
+        """The same on the host as stage_int8.cu takes them: project in tiles of 128 hidden channels."""
+        return np.concatenate([self._stage(i, size, tiled=True) for i in self._firsts(size)])
+
+    def _stage(self, first: int, size: int, tiled: bool = False) -> Any:
+        """The bytes of a stage, see sliding_int8.cu; tiled: as stage_int8.cu has project."""
         some = slice(first, first + size)
 
         def rows(array: Any, count: int, width: int) -> Any:
@@ -279,17 +283,28 @@ class Slid:
             made[: array.shape[0], : array.shape[1]] = array
             return made.view(np.uint8).ravel()
 
-        group = output_group(self._project.shape[0])
-        o = np.arange(-(-self._project.shape[0] // group) * group)
-        # a thread's sums of a group are of neighbours: outputs 2t and 2t + 1 of 8 go beside those of the other eights
-        of_row = o // group * group + o % 8 // 2 * (group // 4) + o % group // 8 * 2 + o % 2
-        project = np.zeros((len(o), size), np.int8)
-        project[: self._project.shape[0], : self._project[:, some].shape[1]] = self._project[:, some]
+        project = np.zeros((self._project.shape[0], size), np.int8)
+        project[:, : self._project[:, some].shape[1]] = self._project[:, some]
+        project = self._outputs_side_by_side(project)
         made = [] if self._expand is None else [rows(self._expand[some], size, row_bytes(self._expand.shape[1]))]
         ends = self._ends[:, some].copy()
         ends[2::3] = _crossed(ends[2::3])
         made += [rows(ends, 6, size), rows(self._taps[some].reshape(-1, 6), size, 6)]
-        return np.concatenate([*made, rows(project[of_row], len(o), row_bytes(size))]).view(np.int8)
+        if tiled:
+            project = np.pad(project, ((0, 0), (0, -size % 128))).reshape(len(project), -1, 128)
+            return np.concatenate([*made, _swizzled(project.transpose(1, 0, 2)).ravel()]).view(np.int8)
+        return np.concatenate([*made, rows(project, len(project), row_bytes(size))]).view(np.int8)
+
+    @staticmethod
+    def _outputs_side_by_side(project: Any) -> Any:
+        """Rows of project in the order of a product's columns, filled up to whole groups with zeros.
+
+        A thread's sums of a group are of neighbours: outputs 2t and 2t + 1 of 8 go beside those of the other eights.
+        """
+        group = output_group(len(project))
+        project = np.pad(project, ((0, -len(project) % group), (0, 0)))
+        o = np.arange(len(project))
+        return project[o // group * group + o % 8 // 2 * (group // 4) + o % group // 8 * 2 + o % 2]
 
 
 def _swizzled(rows: Any) -> Any:
@@ -442,7 +457,7 @@ def inverted_residual_int8(
             for v in (layouts.as_stored(part.weight), end.bias, end.multiplier)]  # fmt: skip
     hidden_end = ends[0].numbers[:3] if expand is not None else (zero, LOW, HIGH)
     stored = [array if array is None else layouts.as_stored(array) for array in (residual, out)]
-    small = [_small(part) for part in (expand, depthwise)] + [_small_project(project, residual is not None)]
+    small = [_small(part) for part in (expand, depthwise)] + [small_project(project, residual is not None)]
     kind = tile.kind
     name = STEM if stem and tile.alone else NAMES[kind]
     if not suits(tile, project, residual is not None):
@@ -534,14 +549,14 @@ def _small(part: Int8Convolution | None) -> int:
     return int(part is not None and part.small and tuple(part.bounds) == (LOW, HIGH))
 
 
-def _small_project(project: Int8Convolution, adds: bool) -> int:
+def small_project(project: Int8Convolution, adds: bool) -> int:
     """The same for project, whose sums may be large."""
     return arguments.small_switch(project.small, project.bounds, adds)
 
 
 def suits(tile: Int8Tile, project: Int8Convolution, adds: bool) -> bool:
     """Whether a tile's kernel takes this project; adds: whether a residual is added, whose sum has project's bounds."""
-    return not tile.small_project or _small_project(project, adds) in (1, 2)
+    return not tile.small_project or small_project(project, adds) in (1, 2)
 
 
 def options(block: Int8Block, tile: Int8Tile) -> tuple[str, ...]:

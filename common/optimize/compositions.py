@@ -20,8 +20,9 @@ from ..network.registry import Fusion
 from ..topology.graph import Graph
 from .features import missing
 from .fusions import Choice, FewRows, InvertedResidual, PersistentPool, PointwisePool, WholeNetwork
-from .fusions_int8 import Int8Choice, IntegerBlock, IntegerFewRows, IntegerHead
+from .fusions_int8 import Int8Choice, IntegerBlock, IntegerFewRows, IntegerHead, IntegerStage, StageChoice
 from .generate import Block, Tile
+from .stage_int8 import chosen_stage
 from .tiles import chosen, rule
 from .tiles_int8 import chosen_int8
 
@@ -45,6 +46,7 @@ class Composition:
     pooled        without `head`: whether the last 1×1 convolution and its pool are one kernel, and the linear layer
                   uses the kernel for few rows, where these take so many images: see PersistentPool and FewRows
     fuse_int8     the Int8Choice of the tile of each block of a quantized network, if `fuse` is not None
+    stage_int8    the StageChoice of consecutive blocks that are one kernel
     """
 
     name: str
@@ -54,6 +56,7 @@ class Composition:
     persistent: bool = False
     pooled: bool = False
     fuse_int8: Int8Choice = chosen_int8
+    stage_int8: StageChoice = chosen_stage
 
     @property
     def passes(self) -> tuple[Fusion, ...]:
@@ -70,7 +73,7 @@ class Composition:
         """The passes of a quantized network, after its rules: its blocks, and its head with the mean, as one kernel."""
         if self.fuse is None or missing("fused blocks"):
             return ()
-        return IntegerBlock(self.fuse_int8), IntegerHead(), IntegerFewRows()
+        return IntegerBlock(self.fuse_int8), IntegerStage(self.stage_int8), IntegerHead(), IntegerFewRows()
 
     @property
     def overlaps(self) -> bool:

@@ -1,6 +1,6 @@
 """The fusion of an inverted-residual block of a quantized network into one kernel, for quantize.IntegerKernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,13 @@ from . import few_rows
 from .blocks_int8 import UNIT, Int8Convolution, Slid, divides, factors, inverted_residual_int8, suits
 from .fusions import is_depthwise, is_pointwise, is_stem
 from .head_int8 import Int8HeadTile, few_rows_int8, head_tile, pointwise_pool_int8
+from .stage_int8 import Stage, StageBlock, chosen_stage, problem, stage_int8
 from .tiles_int8 import Int8Block, Int8Tile, chosen_int8, key_of, rule
 
 # (block, batch) → the tile to compute it with in one kernel, or None for separate kernels
 Int8Choice = Callable[[Int8Block, int], Int8Tile | None]
+# (consecutive blocks, batch) → whether to compute them in one kernel
+StageChoice = Callable[[Sequence[Int8Block], int], bool]
 
 
 def _conv(node: Any) -> Any:
@@ -77,6 +80,20 @@ def _with_end(call: Any, bounds: tuple[int, int], small: bool = False) -> Int8Co
     return Int8Convolution(weight, bias, multiplier, call.named["zero_point"], bounds, small)
 
 
+def _convolutions(run: Any, step: Any, arrays: Any) -> tuple[Any, Any, dict[str, Int8Convolution], dict[str, Any]]:
+    """(parts, Calls, Int8Convolutions by name, arguments for the residual) of a block's step. arrays: inputs by name."""
+    parts: dict[str, Any] = {name: part for name, part in step.parts.items() if name != "quantize"}
+    calls = {name: run.calls[part.output] for name, part in parts.items() if name != "add"}
+    ends = {
+        name: _with_end(call, call.named["bounds"], parts[name].output in run.small) for name, call in calls.items()
+    }
+    more: dict[str, Any] = {}
+    if "add" in parts:
+        more = run.residual_of(parts["project"], parts["add"], arrays)
+        ends["project"] = _with_end(calls["project"], more.pop("bounds"), ends["project"].small)
+    return parts, calls, ends, more
+
+
 @register
 class IntegerBlock(OfRules):
     """Fuses MobileNetV2's block of int8 convolutions into one kernel where `choose` has a tile.
@@ -123,20 +140,12 @@ class IntegerBlock(OfRules):
 
     def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
         assert isinstance(step, Int8BlockStep)
-        parts: dict[str, Any] = dict(step.parts)
-        quantize = parts.pop("quantize", None)
-        grid = None if quantize is None else int8_grid(quantize.grid)
         of_name = dict(zip(step.inputs, arrays.inputs, strict=True))
-        calls = {name: run.calls[part.output] for name, part in parts.items() if name != "add"}
-        ends = {
-            name: _with_end(call, call.named["bounds"], parts[name].output in run.small) for name, call in calls.items()
-        }
+        parts, calls, ends, more = _convolutions(run, step, of_name)
+        quantize = step.parts.get("quantize")
+        grid = None if quantize is None else int8_grid(quantize.grid)
         first = parts.get("expand", parts["depthwise"])
         x = of_name[(quantize or first).inputs[0]]
-        more: dict[str, Any] = {}
-        if "add" in parts:
-            more = run.residual_of(parts["project"], parts["add"], of_name)
-            ends["project"] = _with_end(calls["project"], more.pop("bounds"), ends["project"].small)
         zero = calls["expand" if "expand" in calls else "depthwise"].named["input_zero_point"]
         tile: Int8Tile | None = step.tile
         slid: Slid | None = None
@@ -166,6 +175,63 @@ class IntegerBlock(OfRules):
             stride=step.block.stride, input_zero_point=zero, out=arrays.out, tile=tile, slid=slid,
             scale=None if grid is None else float(grid.scale[0]), **more,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Int8StageStep(Step):
+    """Consecutive blocks of a quantized network as one step. parts: "block 1", "block 2", …, each an Int8BlockStep."""
+
+    @property
+    def title(self) -> str:
+        """The step in words: "Stage(14×14, 6 blocks, 64>96), int8"."""
+        blocks = [part.block for part in self.parts.values() if isinstance(part, Int8BlockStep)]
+        first, last = blocks[0], blocks[-1]
+        return f"Stage({first.height}×{first.width}, {len(blocks)} blocks, {first.channels}>{last.outputs}), int8"
+
+
+@register
+class IntegerStage(OfRules):
+    """Computes consecutive blocks of stride 1 on small images in one kernel where `choose` says so."""
+
+    name = "integer-stage"
+    pattern = (
+        Part("block", Int8BlockStep, lambda node: "quantize" not in node.parts and not problem([node.block], 1), many=True),
+    )
+
+    def __init__(self, choose: StageChoice = chosen_stage) -> None:
+        self.choose = choose
+
+    def condition(self, match: Match) -> bool | str:
+        blocks, batch = [node.block for node in match.nodes], match.graph.input_shape[0]  # type: ignore[attr-defined]
+        if len(blocks) < 2:
+            return "a stage has two blocks or more"
+        if any("add" in node.parts and len(node.inputs) > 1 for node in match.nodes):  # type: ignore[attr-defined]
+            return "a block adds something else than its input"
+        return problem(blocks, batch) or self.choose(blocks, batch) or f"separate kernels for {batch} images"
+
+    def build(self, match: Match) -> kinds.Layer | str:
+        parts = {f"block {i}": node for i, node in enumerate(match.nodes, 1)}
+        return Int8StageStep.of(*match.nodes, fusion=self, parts=parts)
+
+    def integer_kernels(self, run: Any, step: Step, arrays: Arrays) -> list[Any]:
+        parts: Any = list(step.parts.values())
+        blocks, x = [], arrays.x
+        for part in parts:
+            _, _, ends, more = _convolutions(run, part, {part.inputs[0]: None})
+            more.pop("residual", None)
+            blocks.append(
+                StageBlock(ends["expand"], ends["depthwise"], ends["project"], **more, stride=part.block.stride)
+            )
+        try:
+            stage = Stage(tuple(blocks), len(x))
+        except ValueError:  # sums that are not small, or clamped: one kernel after the other
+            launches = []
+            for part in parts:
+                out = arrays.out if part is parts[-1] else layouts.empty(part.output_shape, np.dtype(np.int8), "NHWC")
+                launches += part.fusion.integer_kernels(run, part, Arrays([x], None, out))
+                x = out
+            return launches
+        return run.fused(stage_int8, x, stage, out=arrays.out)
 
 
 def _is_mean(node: Any) -> bool:

@@ -47,6 +47,7 @@ __device__ __forceinline__ unsigned codes(int a, int b, int c, int d, const End&
                          code_of<EXACT, ODD>(c, cd.multiplier[0], cd.offset[0]),
                          code_of<EXACT, ODD>(d, cd.multiplier[1], cd.offset[1]));
 }
+#ifdef OUTPUTS  // of a kernel of one block
 __device__ __forceinline__ int first_output(int pair, int t) { return 16 * pair + (16 * pair + 8 < OUTPUTS ? 4 : 2) * t; }
 template <bool EXACT>
 __device__ __forceinline__ unsigned codes_of_y(const float* ends, int pair, int t, const int (&a)[4], const int (&b)[4],
@@ -58,3 +59,4 @@ __device__ __forceinline__ unsigned codes_of_y(const float* ends, int pair, int 
     const End second = alone ? first : End{{multiplier[2], multiplier[3]}, {offset[3], offset[2]}};
     return codes<EXACT>(a[2 * i], a[2 * i + 1], b[2 * i], b[2 * i + 1], first, second) ^ 0x80808080u;
 }
+#endif

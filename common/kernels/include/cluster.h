@@ -8,7 +8,7 @@
 //   cluster_map(p, rank)     p points into this block's shared memory; the same place in that of block `rank`
 //   Mailbox                  in shared memory: counts bytes that blocks of the cluster, this one too, have sent here
 //     box.open()             by one thread, before cluster_started or cluster_sync
-//     box.send(p, rank, v)   v is on its way to the place of p in block `rank`, whose box, the same as this one, counts it.
+//     box.send(p, rank, v)   v, a float4 or a uint2, is on its way to the place of p in block `rank`, whose box, the same as this one, counts it.
 //                            It takes as long to this block itself: what stays here, better stays in registers
 //     box.expect(bytes)      by one thread, once for each wait: so many bytes will have come
 //     box.wait(turn, mine)   until they are there; turn: 0 for the first wait, then 1, 0, … All threads of the cluster's
@@ -35,7 +35,7 @@ struct Mailbox {
     unsigned expected;  // a mark that nothing else has, and whether they were expected an odd number of times
     SIM_MEMBER void open() { missing = 0, expected = 0x626f7800u, sim_mailbox_opened(&expected); }
     SIM_MEMBER void close() { sim_mailbox_closed(&expected), expected = 0; }
-    SIM_MEMBER void send(float4* p, unsigned rank, float4 v) {
+    template <class T> SIM_MEMBER void send(T* p, unsigned rank, T v) {
         *cluster_map(p, rank) = v;
         atomicSub(cluster_map(&missing, rank), (int)sizeof v);
     }
@@ -86,6 +86,10 @@ struct Mailbox {  // an mbarrier
         asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::
                      "r"(there(here(p), rank)), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(there(here(&counter), rank)) : "memory");
     }
+    __device__ __forceinline__ void send(uint2* p, unsigned rank, uint2 v) {
+        asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::
+                     "r"(there(here(p), rank)), "r"(v.x), "r"(v.y), "r"(there(here(&counter), rank)) : "memory");
+    }
     __device__ __forceinline__ void expect(unsigned bytes) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(here(&counter)), "r"(bytes) : "memory");
     }
@@ -111,7 +115,7 @@ struct Mailbox {
     unsigned long long counter;
     __device__ __forceinline__ void open() {}
     __device__ __forceinline__ void close() {}
-    __device__ __forceinline__ void send(float4* p, unsigned, float4 v) { *p = v; }
+    template <class T> __device__ __forceinline__ void send(T* p, unsigned, T v) { *p = v; }
     __device__ __forceinline__ void expect(unsigned) {}
     __device__ __forceinline__ void wait(unsigned, bool = true) { __syncthreads(); }
 };

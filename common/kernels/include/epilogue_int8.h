@@ -77,11 +77,12 @@ __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], cons
 }
 // add_scaled of four codes each, or of the lower N, clamped to −128 … 127. Rounding is to units of 2^-149, in which a
 // float's bits are an integer. Without ONE_SUM bytes become floats beside 2^23.
-template <int N> __device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Output& to) {
+template <int N, int HOW = ONE_SUM, bool FIRST = RESIDUAL_FIRST>
+__device__ __forceinline__ unsigned add_four(unsigned a, unsigned b, const Output& to) {
     int v[4] = {};
-    if constexpr (ONE_SUM > 0) {
-        const unsigned p = (ONE_SUM == 1 ? a : b) ^ 0x80808080u;
-        const unsigned q = (ONE_SUM == 1 ? b : a) ^ (to.scale_b < 0 ? 0x7f7f7f7fu : 0x80808080u);
+    if constexpr (HOW > 0) {
+        const unsigned p = (HOW == 1 ? a : b) ^ 0x80808080u;
+        const unsigned q = (HOW == 1 ? b : a) ^ (to.scale_b < 0 ? 0x7f7f7f7fu : 0x80808080u);
 #pragma unroll
         for (int e = 0; e < N; ++e) {
             const float of_p = __int_as_float(__byte_perm(p, 0, 0x4440 + e));
@@ -95,19 +96,20 @@ template <int N> __device__ __forceinline__ unsigned add_four(unsigned a, unsign
     for (int e = 0; e < N; ++e) {
         const float of_a = __fadd_rn(__int_as_float(__byte_perm(a ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
         const float of_b = __fadd_rn(__int_as_float(__byte_perm(b ^ 0x80808080u, 0x4b000000u, 0x7440 + e)), below);
-        const float x = RESIDUAL_FIRST ? of_b : of_a, rest = __fmaf_rn(RESIDUAL_FIRST ? of_a : of_b, to.scale_b, to.shift);
+        const float x = FIRST ? of_b : of_a, rest = __fmaf_rn(FIRST ? of_a : of_b, to.scale_b, to.shift);
         v[e] = __float_as_int(fma_of_small(__fmaf_rn(x, to.scale_a, rest), __int_as_float(1), __int_as_float(128 - to.offset)));
     }
     return pack_unsigned(v[0], v[1], v[2], v[3]) ^ 0x80808080u;
 }
 // Four codes of a product and four of a residual, or the lower N, added. FULL: the sum is clamped to −128 … 127.
-template <bool FULL, int N = 4> __device__ __forceinline__ unsigned add_words(unsigned product, unsigned residual, const Output& to) {
-    if constexpr (FULL) return add_four<N>(product, residual, to);
+template <bool FULL, int N = 4, int HOW = ONE_SUM, bool FIRST = RESIDUAL_FIRST>
+__device__ __forceinline__ unsigned add_words(unsigned product, unsigned residual, const Output& to) {
+    if constexpr (FULL) return add_four<N, HOW, FIRST>(product, residual, to);
     int v[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
         const int a = byte_of(product, e), b = byte_of(residual, e);
-        v[e] = RESIDUAL_FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
+        v[e] = FIRST ? add_scaled(b, a, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high)
                               : add_scaled(a, b, to.scale_a, to.scale_b, to.shift, to.offset, to.low, to.high);
     }
     return pack(v[0], v[1], v[2], v[3]);

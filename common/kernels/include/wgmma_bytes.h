@@ -3,6 +3,7 @@
 //   wgmma_s8<N>(d, a, b)   d (64×N, int) += a (64×32, signed char) · b (32×N, signed char), exact modulo 2^32. N is 32, 48,
 //                          64, 80, 96, 128, 160, 192, 240 or 256
 //   wgmma_s8<N, true>      the same, a of unsigned char
+//   wgmma_s8<N>(d, WgmmaBytes(a) + k, WgmmaBytes(b) + k)    the same; what is known of a tile is computed once
 //
 // Begin, commit and wait as in wgmma.h. a and b lie as there: rows of 128 bytes, here 128 numbers, whose eight pieces are
 // exchanged by an XOR with the row; a points to row 0, column k of its 64 rows, k a multiple of 32; b is a tile of N rows,
@@ -14,9 +15,17 @@
 
 #define WGMMA_I(j) "+r"(d[j][0]), "+r"(d[j][1]), "+r"(d[j][2]), "+r"(d[j][3])
 #define WGMMA_I8(j) WGMMA_I(j), WGMMA_I(j + 1), WGMMA_I(j + 2), WGMMA_I(j + 3), WGMMA_I(j + 4), WGMMA_I(j + 5), WGMMA_I(j + 6), WGMMA_I(j + 7)
-template <int N, bool U8 = false>
-__device__ __forceinline__ void wgmma_s8(int (&d)[N / 8][4], const signed char* a, const signed char* b) {
-    const unsigned long long A = WgmmaRows((const __half*)a).bits(), B = WgmmaRows((const __half*)b).bits();
+struct WgmmaBytes {
+    WgmmaRows rows;
+    __device__ __forceinline__ explicit WgmmaBytes(const signed char* p) : rows((const __half*)p) {}
+    __device__ __forceinline__ WgmmaBytes operator+(int bytes) const {
+        WgmmaBytes there = *this;
+        there.rows.low += bytes / 16;
+        return there;
+    }
+};
+template <int N, bool U8 = false> __device__ __forceinline__ void wgmma_s8(int (&d)[N / 8][4], WgmmaBytes a, WgmmaBytes b) {
+    const unsigned long long A = a.rows.bits(), B = b.rows.bits();
 #define WGMMA_OF(n, kind, registers, a, b, ...)                                                                                    \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k32.s32." kind ".s8 {" registers "}, %" #a ", %" #b ", 1;"                   \
                  : __VA_ARGS__ : "l"(A), "l"(B))
@@ -54,9 +63,17 @@ __device__ __forceinline__ void wgmma_s8(int (&d)[N / 8][4], const signed char* 
         WGMMA_BYTES(32, WGMMA_TEN() "%10, %11, %12, %13, %14, %15", 16, 17, WGMMA_I(0), WGMMA_I(1), WGMMA_I(2), WGMMA_I(3));
     }
 }
+template <int N, bool U8 = false> __device__ __forceinline__ void wgmma_s8(int (&d)[N / 8][4], const signed char* a, const signed char* b) {
+    wgmma_s8<N, U8>(d, WgmmaBytes(a), WgmmaBytes(b));
+}
 
 #else  // ---- Other cards and the simulator: each lane computes its own sums, at once
 
+struct WgmmaBytes {
+    const signed char* p;
+    __device__ __forceinline__ explicit WgmmaBytes(const signed char* p) : p(p) {}
+    __device__ __forceinline__ WgmmaBytes operator+(int bytes) const { return WgmmaBytes(p + bytes); }
+};
 template <class T> __device__ __forceinline__ int wgmma_byte(const signed char* p) {  // where it lies: as wgmma_element
     const unsigned long long address = (unsigned long long)p;
     return *(const T*)(address ^ (address >> 7 & 7) << 4);
@@ -75,6 +92,10 @@ template <int N, bool U8 = false> __device__ __forceinline__ void wgmma_s8(int (
                 const int of_b = wgmma_byte<signed char>(b + (n + column + e) * 128 + k);
                 for (int i = 0; i < 2; ++i) d[n / 8][2 * i + e] += of_a[i][k] * of_b;
             }
+}
+
+template <int N, bool U8 = false> __device__ __forceinline__ void wgmma_s8(int (&d)[N / 8][4], WgmmaBytes a, WgmmaBytes b) {
+    wgmma_s8<N, U8>(d, a.p, b.p);
 }
 
 #endif
