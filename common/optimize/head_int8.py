@@ -59,7 +59,7 @@ def head_tile(pixels: int, channels: int, outputs: int, batch: int) -> Int8HeadT
     """The tile for a head and a batch size; None if the kernel does not take it.
 
     Few images: narrow blocks whose warps share the pixels, to begin everywhere at once. Many: blocks of 128 outputs,
-    two on a multiprocessor, which keep their weights and walk over images.
+    two on a multiprocessor or one, which keep their weights and walk over images.
     """
     steps, tiles, processors = ceil_div(channels, 32), ceil_div(pixels, 8), cuda.multiprocessors()
     m = min(2, WEIGHTS // (4 * steps))
@@ -70,7 +70,14 @@ def head_tile(pixels: int, channels: int, outputs: int, batch: int) -> Int8HeadT
         tile = Int8HeadTile(m, 1, max(min(4, ceil_div(tiles, 2)), ceil_div(tiles, PIXELS)), batch)
     else:
         tile = Int8HeadTile(m, 4, ceil_div(tiles, PIXELS))
-        tile = Int8HeadTile(m, 4, tile.warps_p, min(batch, max(1, 2 * processors // tile.slices(outputs))))
+
+        def images(together: int) -> int:
+            """Images of a multiprocessor that holds so many blocks, of one slice of channels each."""
+            return together * ceil_div(batch, max(1, together * processors // tile.slices(outputs)))
+
+        together = min(2, 1, key=images)
+        beside = min(batch, max(1, together * processors // tile.slices(outputs)))
+        tile = Int8HeadTile(m, 4, tile.warps_p, beside)
     fits = tile.warps_c * tile.warps_p <= 8 and tile.shared(pixels, channels) <= cuda.shared_memory()
     return tile if fits else None
 
