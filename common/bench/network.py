@@ -54,6 +54,10 @@ THROUGHPUT_FROM = 16  # batch size
 STEP_BY_STEP = "step by step"  # in the "case" of records of ours-steps, or of ours with --optimize none
 
 BESIDE_INT8 = "ours-fp16"
+# A quantized network's codes, where convolutions are sums of floats: of a sum that is nearly half-way between two codes
+# the rounding decides. ONNX Runtime on a CPU is then off by 2.6e-2 from its own integer kernels; the network in fp32 is
+# by 6.1e-2
+IN_FLOATS = 4e-2
 # implementations that are backends of Network
 STEPS = {
     "ours": "kernels", "ours-fma": "kernels", "ours-steps": "kernels", "cudnn": "cudnn", BESIDE_INT8: "kernels",
@@ -190,9 +194,9 @@ class Check:
             **({} if self.deviation is None else {"deviation": float(f"{self.deviation:.3g}")}),
         }  # fmt: skip
 
-    def within(self, precision: str) -> bool:
-        """Whether the error is within the precision's tolerance, network.compare.TOLERANCES; False for NaN."""
-        return (self.error if self.deviation is None else self.deviation) <= TOLERANCES[precision]
+    def within(self, tolerance: float) -> bool:
+        """Whether the error is within the tolerance; False for NaN."""
+        return (self.error if self.deviation is None else self.deviation) <= tolerance
 
 
 def check(built: Built, reference: Reference, batch: int, in_int8: bool = False) -> Check:
@@ -244,6 +248,11 @@ class Configuration:
     def in_int8(self) -> bool:
         """Whether it runs the quantized network."""
         return self.precision == INT8 and self.implementation != BESIDE_INT8
+
+    @property
+    def tolerance(self) -> float:
+        """The error allowed. ONNX Runtime's CUDA provider has no int8 convolution: it computes with floats."""
+        return IN_FLOATS if self.in_int8 and self.implementation == "onnxruntime-cuda" else TOLERANCES[self.arrays]
 
     @property
     def arrays(self) -> str:
@@ -446,11 +455,11 @@ def prepared(
         except Exception as error:  # the libraries' exceptions have no common base; the others can still be timed
             console.print(f"{configuration}, batch {batch}: not timed: {escape(_first_line(error))}", soft_wrap=True)
             continue
-        if not found.within(configuration.arrays):
+        if not found.within(configuration.tolerance):
             off = found.error if found.deviation is None else found.deviation
             console.print(
                 f"{configuration}, batch {batch}: [red]wrong[/], not timed: a relative error of {off:.1e},"
-                f" allowed are {TOLERANCES[configuration.arrays]:.0e}",
+                f" allowed are {configuration.tolerance:.0e}",
                 soft_wrap=True,
             )
             right = False
@@ -470,7 +479,7 @@ def prepared(
 def _still_right(row: Row, before: list[np.ndarray]) -> bool:
     """Whether the results after timing equal, within the tolerance, those from before."""
     after = row.built.results()
-    bound = TOLERANCES[row.configuration.arrays]
+    bound = row.configuration.tolerance
     return all(relative_error(a, b) <= bound for a, b in zip(after, before, strict=True))
 
 

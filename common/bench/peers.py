@@ -9,7 +9,8 @@
     xla             JAX: one jitted function, with command buffers, which are XLA's CUDA graphs. "host": called from
                     Python; "loop": LOOPED calls in one loop on the device, so that Python takes no part
     onnxruntime-cuda  ONNX Runtime's CUDA provider, replaying a CUDA graph where it can; with int8 the quantized network
-                    in QDQ form. It needs the wheel onnxruntime-gpu in place of onnxruntime
+                    in QDQ form, whose convolutions it computes in fp32: it has none in int8. It needs the wheel
+                    onnxruntime-gpu in place of onnxruntime
     tensorrt        NVIDIA's TensorRT, in a CUDA graph, wherever its wheel `tensorrt` is installed. It has never been
                     run by the course's authors: only against a stand-in in the tests
 
@@ -508,7 +509,7 @@ class OnnxRuntimeCuda(Peer):
     PROVIDERS: ClassVar[dict[str, str]] = {"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
 
     def build(self, model: Model, x: np.ndarray, device: str = "cuda") -> Built:
-        """As Peer.build. In int8 the provider decides which layers run in int8, and which on the CPU."""
+        """As Peer.build. In int8 the CUDA provider dequantizes, computes convolutions in floats, and quantizes."""
         try:
             import onnxruntime
         except ImportError:
@@ -562,8 +563,9 @@ class OnnxRuntimeCuda(Peer):
 
         for _ in range(3 if graph else 0):  # searches, then captures, then replays
             call()
+        arithmetic = ARITHMETIC["fp32" if self.precision == INT8 and device == "cuda" else self.precision]
         return Built(
-            [call], ("host",), feed, results, ARITHMETIC[self.precision], poison, wait=binding.synchronize_outputs,
+            [call], ("host",), feed, results, arithmetic, poison, wait=binding.synchronize_outputs,
             launched_as="graph" if graph else None, note=None if graph or device == "cpu" else NO_GRAPH,
         )  # fmt: skip
 

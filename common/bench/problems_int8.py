@@ -1,9 +1,11 @@
 """The problems of the suite "kernels" in int8: MobileNetV2's steps on random int8 arrays, its additions and blocks.
 
-The right result of the first pictures is the NumPy model's (common.kernels.int8), and every bit counts. There is no
-library among the peers; of a block, the three kernels of its convolutions are one.
+The right result of the first pictures is the NumPy model's (common.kernels.int8), and every bit counts. cuDNN is a peer
+for 1×1 convolutions without an addition, where some codes may be the next ones (cudnn.pointwise_int8); of a block, the
+three kernels of its convolutions are one.
 """
 
+import contextlib
 import functools
 import itertools
 from collections import Counter
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import cuda, kernels
+from .. import cuda, cudnn, kernels
 from ..kernels import int8
 from ..measure.roofline import Work, add_work
 from ..network.steps import Step
@@ -28,6 +30,7 @@ COMPUTED_BY = {
 BLOCK = "inverted_residual_int8"
 ZERO = -7  # the zero point of every input
 SCALES = (0.7, 0.6, 1.5)  # of every sum
+CUDNN_ERROR = 2e-3  # allowed for cuDNN: a code of 73, the mean, is off by one in one of a thousand
 
 
 @functools.lru_cache(maxsize=2)
@@ -100,7 +103,12 @@ def _step(step: Step, operator: Operator, batch: int) -> Iterator[Setup]:
         more = {"residual": drawn(2, (batch, *want.shape[1:])), "residual_scales": SCALES}
         last = more | {"residual": _first(more["residual"])}
         want = int8.conv2d(_first(x), weight, bias, multiplier, **window, **rest, **last)
-    yield _setup({"x": x, **made, **window, **rest, **more}, want, weight[0].size)
+    setup = _setup({"x": x, **made, **window, **rest, **more}, want, weight[0].size)
+    if weight.shape[2:] == (1, 1) and not step.residual and not cudnn.missing():
+        with contextlib.suppress(cudnn.Unsupported):
+            setup.peers = {"cudnn": cudnn.pointwise_int8(x, **made, **rest, out=setup.given["out"])}
+            setup.off = CUDNN_ERROR
+    yield setup
 
 
 def additions(steps: Sequence[Step], batch: int) -> Iterator[Problem]:

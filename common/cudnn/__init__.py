@@ -9,6 +9,7 @@ which times cuDNN's plans and uses the fastest. Arrays may be NCHW or NHWC in me
     plans      cuDNN's execution plans for a graph: listing, choosing, timing
     blas       cuBLAS, for matrix products and 1×1 convolutions
     operators  the public functions: check, choose, launch
+    pointwise_int8  1×1 convolutions of int8 numbers, as a library to compare with
     pooling    average pooling
     library    loading cuDNN; `missing()` says why it is not available
     emulation  cuBLAS's product and cuDNN graphs on the CPU, to check arguments without a GPU
@@ -21,6 +22,7 @@ from .graphs import ARITHMETICS, Convolution, Graph
 from .library import missing, versions
 from .operators import add, clamp, conv2d, conv2d_backward_input, conv2d_backward_weight, gemm, linear
 from .plans import Unsupported, choose, clear, timed
+from .pointwise_int8 import pointwise_int8
 from .pooling import avg_pool2d, global_avg_pool
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "global_avg_pool",
     "linear",
     "missing",
+    "pointwise_int8",
     "timed",
     "versions",
 ]

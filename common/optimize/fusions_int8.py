@@ -81,7 +81,7 @@ def _with_end(call: Any, bounds: tuple[int, int], small: bool = False) -> Int8Co
 
 
 def _convolutions(run: Any, step: Any, arrays: Any) -> tuple[Any, Any, dict[str, Int8Convolution], dict[str, Any]]:
-    """(parts, Calls, Int8Convolutions by name, arguments for the residual) of a block's step. arrays: inputs by name."""
+    """(parts, Calls, Int8Convolutions, arguments for the residual) of a block's step, by name. arrays: its inputs."""
     parts: dict[str, Any] = {name: part for name, part in step.parts.items() if name != "quantize"}
     calls = {name: run.calls[part.output] for name, part in parts.items() if name != "add"}
     ends = {
@@ -142,7 +142,7 @@ class IntegerBlock(OfRules):
         assert isinstance(step, Int8BlockStep)
         of_name = dict(zip(step.inputs, arrays.inputs, strict=True))
         parts, calls, ends, more = _convolutions(run, step, of_name)
-        quantize = step.parts.get("quantize")
+        quantize: Any = step.parts.get("quantize")
         grid = None if quantize is None else int8_grid(quantize.grid)
         first = parts.get("expand", parts["depthwise"])
         x = of_name[(quantize or first).inputs[0]]
@@ -195,7 +195,12 @@ class IntegerStage(OfRules):
 
     name = "integer-stage"
     pattern = (
-        Part("block", Int8BlockStep, lambda node: "quantize" not in node.parts and not problem([node.block], 1), many=True),
+        Part(
+            "block",
+            Int8BlockStep,
+            lambda node: "quantize" not in node.parts and not problem([node.block], 1),
+            many=True,
+        ),
     )
 
     def __init__(self, choose: StageChoice = chosen_stage) -> None:

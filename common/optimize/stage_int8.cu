@@ -89,7 +89,7 @@ template <int C> struct Weights {
     End of_hidden[2], of_dw[2];
     int hidden_begin[2][4], dw_begin[2][4];
     unsigned taps[3][2][2];  // by rows of taps, halves of channels, columns of taps
-    bool one_step;
+    bool one_step;           // whether one fma requantizes all of them
     __device__ __forceinline__ void load(const Stage& s) {
         constexpr int ROW1 = row_of(C), OF_ENDS = SLICE * ROW1;
         const signed char* const stage = s.stages + s.slot * STAGE;
@@ -130,7 +130,7 @@ template <int C> struct Weights {
 };
 
 // 16 hidden channels of four rows, to dw. fresh: the first slice of a block whose x is not yet complete.
-template <int C, bool EXACT, int STRIDE>
+template <int C, int STRIDE>
 __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsigned zeros, bool fresh) {
     constexpr int ROW1 = row_of(C), K_STEPS = Weights<C>::K_STEPS;
     const int lane = s.lane, g = lane / 4;
@@ -159,10 +159,8 @@ __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsi
         for (int half = 0; half < 2; ++half) {
             const int(&sum)[4] = d[row % 2][half];
             const End& end = of.of_hidden[half];
-            const unsigned four = pack_unsigned(code_of<EXACT, ODD>(sum[0], end.multiplier[0], end.offset[0]),
-                                                code_of<EXACT, ODD>(sum[1], end.multiplier[1], end.offset[1]),
-                                                code_of<EXACT, ODD>(sum[2], end.multiplier[0], end.offset[0]),
-                                                code_of<EXACT, ODD>(sum[3], end.multiplier[1], end.offset[1]));
+            const unsigned four = of.one_step ? codes<false>(sum[0], sum[1], sum[2], sum[3], end, end)
+                                              : codes<true>(sum[0], sum[1], sum[2], sum[3], end, end);
             here[half] = (four & columns) | (zeros & ~columns);
         }
     };
@@ -185,12 +183,12 @@ __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsi
     const auto store_row = [&](int r) {
         unsigned packed[2];
 #pragma unroll
-        for (int i = 0; i < 2; ++i)
-            packed[i] = pack_unsigned(
-                code_of<EXACT, ODD>(acc[r][0][2 * i], of.of_dw[0].multiplier[0], of.of_dw[0].offset[0]),
-                code_of<EXACT, ODD>(acc[r][0][2 * i + 1], of.of_dw[0].multiplier[1], of.of_dw[0].offset[1]),
-                code_of<EXACT, ODD>(acc[r][1][2 * i], of.of_dw[1].multiplier[0], of.of_dw[1].offset[0]),
-                code_of<EXACT, ODD>(acc[r][1][2 * i + 1], of.of_dw[1].multiplier[1], of.of_dw[1].offset[1]));
+        for (int i = 0; i < 2; ++i) {
+            const int(&low)[4] = acc[r][0], (&high)[4] = acc[r][1];
+            const int a = low[2 * i], b = low[2 * i + 1], c = high[2 * i], d = high[2 * i + 1];
+            packed[i] = of.one_step ? codes<false>(a, b, c, d, of.of_dw[0], of.of_dw[1])
+                                    : codes<true>(a, b, c, d, of.of_dw[0], of.of_dw[1]);
+        }
         stmatrix_x2(to + r * 16 * 128, packed);
     };
     Mailbox* const box = s.boxes + s.turn % 2 * WARPS + s.warp;
@@ -330,8 +328,7 @@ __device__ __forceinline__ void blocks(Stage& s, int slices, int count) {
                 s.bring_stage(s.turn + 2, s.slot == 0 ? STAGES - 1 : s.slot - 1, s.plan), s.bring_w3();
             if (slice > 0) project(s.turn - 1);
             const bool fresh = slice == 0 && s.block > 0;
-            if (of.one_step) slide<C, false, STRIDE>(s, of, zeros, fresh);
-            else slide<C, true, STRIDE>(s, of, zeros, fresh);
+            slide<C, STRIDE>(s, of, zeros, fresh);
             if constexpr (STRIDE == 1) {
                 wgmma_wait<0>();
                 async_fence();  // dw is for wgmma
@@ -343,7 +340,8 @@ __device__ __forceinline__ void blocks(Stage& s, int slices, int count) {
         const bool last = s.block == COUNT - 1;
         signed char* const x = s.x + (row * 16 + g) * row_of(O) + first;  // columns 2g + 1; 8 pixels on are 2g
         float m[NEAR];
-        uint2 residual[2];
+        uint2 residual[2] = {};
+        const bool there = projects && row < s.rows && g < 7;
         const Output end = numbers.to;
 #pragma unroll
         for (int e = 0; e < NEAR; e += 4) {
@@ -351,7 +349,7 @@ __device__ __forceinline__ void blocks(Stage& s, int slices, int count) {
             m[e] = four.x, m[e + 1] = four.y, m[e + 2] = four.z, m[e + 3] = four.w;
         }
 #pragma unroll
-        for (int i = 0; ADDS && i < 2; ++i) residual[i] = *(const uint2*)(x + ((1 - i) * 8 + i) * row_of(O));
+        for (int i = 0; ADDS && there && i < 2; ++i) residual[i] = *(const uint2*)(x + ((1 - i) * 8 + i) * row_of(O));
         if constexpr (STRIDE == 1) wgmma_wait<0>();
 #pragma unroll
         for (int i = 0; i < 2; ++i) {  // columns 2g, 2g + 1; at stride 2 rows, of columns g
@@ -372,7 +370,7 @@ __device__ __forceinline__ void blocks(Stage& s, int slices, int count) {
                     words[0] = add_words<(SMALL >= 2), 4, HOW, FIRST>(words[0], residual[i].x, end);
                     words[1] = add_words<(SMALL >= 2), 4, HOW, FIRST>(words[1], residual[i].y, end);
                 }
-                if (!projects || row >= s.rows || g == 7) continue;
+                if (!there) continue;
                 const int column = 2 * g + i;
                 const uint2 out = make_uint2(words[0], words[1]);
                 if (last) *(uint2*)(s.y + (row * s.down + column) * O + first) = out;

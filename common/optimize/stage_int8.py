@@ -171,20 +171,26 @@ class Stage:
         stand_in = layouts.empty(size, np.dtype(np.int8), "NHWC") if adds else None
         given = (block.residual_scales, block.residual_offset, block.residual_first) if adds else (None,)
         end = arguments.Epilogue(
-            shape.outputs, shape.hidden, part.bias, part.multiplier, part.zero_point, part.bounds, size, stand_in, *given
+            shape.outputs,
+            shape.hidden,
+            part.bias,
+            part.multiplier,
+            part.zero_point,
+            part.bounds,
+            size,
+            stand_in,
+            *given,
         )
         if adds and (shape.channels, shape.stride) != (shape.outputs, 1):
             raise ValueError(f"{KERNEL}: x is added to an output of its shape, got {shape}")
         return end.ends_as(small_project(part, adds))
 
 
-def stage_int8(
-    x: Any, blocks: Sequence[StageBlock] | Stage, *, out: Any = None, programmatic: bool = False
-) -> Any:
+def stage_int8(x: Any, blocks: Sequence[StageBlock] | Stage, *, out: Any = None, programmatic: bool = False) -> Any:
     """out = the blocks one after the other, as inverted_residual_int8 computes each, bit for bit, as one kernel.
 
-    x: (N, C, 14, 14) int8, NHWC; out: of the last block. blocks: of 32, 64 or 96 channels and 192·n hidden ones, of which
-    the last one may have stride 2, and then up to 192 outputs; or the Stage of them, for launches that are repeated. An
+    x: (N, C, 14, 14) int8, NHWC; out: of the last block. blocks: of 32, 64 or 96 channels and 192·n hidden ones; the
+    last one may have stride 2, and then up to 192 outputs. Or the Stage of them, for launches that are repeated. An
     image takes four multiprocessors. programmatic: as in inverted_residual. Requires sm_90.
     Raises TypeError if an argument is not an array or has a wrong dtype; ValueError if a shape, layout or option is
     invalid, if the blocks are not those of `problem`, or if Slid refuses one.

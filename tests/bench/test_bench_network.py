@@ -18,6 +18,7 @@ from common.cuda import graphs
 from common.measure import environment, timing
 from common.measure.roofline import ARITHMETIC
 from common.network import Network
+from common.network.compare import TOLERANCES
 from common.network.replay import Captured
 from common.quantize import Integers
 from common.report import results
@@ -116,7 +117,9 @@ def test_every_batch_is_checked_on_the_same_pictures(model, reference, batch):
 def test_what_reads_its_first_input_for_ever_is_found(model, reference):
     """A CUDA graph that holds a copy of its input, say."""
     fake = Fake(model, reference.pictures(2))
-    assert not network.check(dataclasses.replace(fake.built(), feed=lambda x: None), reference, 1).within("fp16")
+    assert not network.check(dataclasses.replace(fake.built(), feed=lambda x: None), reference, 1).within(
+        TOLERANCES["fp16"]
+    )
 
 
 def test_one_wrong_set_of_several_is_found(model, reference):
@@ -131,9 +134,9 @@ def test_one_wrong_set_of_several_is_found(model, reference):
 @pytest.mark.parametrize("precision", PRECISE)
 def test_bounds(precision):
     bound = {"fp32": 1e-5, "tf32": 5e-3, "fp16": 5e-3}[precision]
-    assert network.Check(bound, 0, 4, 1.0).within(precision)
-    assert not network.Check(bound * 1.01, 4, 4, 0.0).within(precision)
-    assert not network.Check(float("nan"), 4, 4, 0.0).within(precision)
+    assert network.Check(bound, 0, 4, 1.0).within(TOLERANCES[precision])
+    assert not network.Check(bound * 1.01, 4, 4, 0.0).within(TOLERANCES[precision])
+    assert not network.Check(float("nan"), 4, 4, 0.0).within(TOLERANCES[precision])
 
 
 def test_the_work_is_that_of_54_steps():
@@ -306,7 +309,7 @@ def test_the_error_against_float64_is_of_the_same_pictures(model, reference):
 def test_calls_from_python_are_right_whatever_is_fed(model, reference, mode, precision):
     """From PyTorch's tensors to PyTorch's tensors, on the simulator as on a GPU; the third call is captured."""
     built = network.build(Configuration("ours", precision, "NHWC"), model, reference.pictures(1), mode, False)
-    assert built.launches == ("eager",) and network.check(built, reference, 1).within(precision)
+    assert built.launches == ("eager",) and network.check(built, reference, 1).within(TOLERANCES[precision])
     (call,) = built.calls
     net = call.__closure__[[*call.__code__.co_freevars].index("net")].cell_contents
     assert isinstance(net.runner.program_for((1, *model.graph.input_shape[1:])), Captured) == (mode == "replay")
@@ -569,9 +572,9 @@ def test_ours_in_int8_has_the_bits_of_the_integer_steps(model, reference, optimi
         Configuration("ours", "int8", "NHWC", optimize), model, reference.pictures(2), "hot", True
     )
     found = network.check(built, reference, 2, in_int8=True)
-    assert found.deviation == 0 and found.within("int8") and built.arithmetic == ARITHMETIC["int8"]
+    assert found.deviation == 0 and found.within(TOLERANCES["int8"]) and built.arithmetic == ARITHMETIC["int8"]
     beside = network.build_steps(Configuration("ours-fp16", "int8", "NHWC"), model, reference.pictures(2), "hot", True)
-    assert network.check(beside, reference, 2).within("fp16") and beside.arithmetic == ARITHMETIC["fp16"]
+    assert network.check(beside, reference, 2).within(TOLERANCES["fp16"]) and beside.arithmetic == ARITHMETIC["fp16"]
 
 
 def test_onnx_runtime_runs_the_quantized_network(model, reference):

@@ -174,6 +174,9 @@ def test_arrays_of_two_layouts_are_refused():
 
 # without a GPU
 
+# x and weight, bias, multiplier of a 1×1 convolution
+INT8 = (*[np.zeros((8, 1, 1, 8), np.int8).transpose(0, 3, 1, 2)] * 2, np.zeros(8, np.int32), np.ones(8, np.float32))
+
 
 @pytest.mark.skipif(cudnn.missing() is None, reason="cuDNN is here")
 @pytest.mark.parametrize(
@@ -188,6 +191,7 @@ def test_arrays_of_two_layouts_are_refused():
         lambda x: cudnn.clamp(x, 0, 6),
         lambda x: cudnn.avg_pool2d(x, 2),
         lambda x: cudnn.global_avg_pool(x),
+        lambda x: cudnn.pointwise_int8(*INT8),
         lambda x: cudnn.versions(),
     ],
 )

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from int8_checks import constants, drawn, nhwc
 
 from common import cuda, cudnn, topology
 from common.cudnn import blas, plans
+from common.kernels import int8
 
 if cudnn.missing():
     pytest.skip(cudnn.missing(), allow_module_level=True)
@@ -186,6 +188,21 @@ def test_wrong_arguments(rng):
         cudnn.gemm(x[0, 0], x[0, 0], algorithm="magic")
     with pytest.raises(ValueError, match="padding must be at most half"):
         cudnn.avg_pool2d(x, 2, padding=2)
+
+
+@pytest.mark.parametrize(("channels", "outputs"), [(16, 96), (24, 144), (96, 576), (960, 320)])
+def test_pointwise_in_int8(rng, channels, outputs):
+    """cuDNN's own roundings: here and there the next code."""
+    x, weight = drawn(rng, 2, channels, 14, 14), drawn(rng, outputs, channels, 1, 1)
+    zero_point, bias, multiplier = constants(rng, weight)
+    want = int8.conv2d(x, weight, bias, multiplier, zero_point=zero_point, bounds=(zero_point, 120))
+    out = nhwc(np.full(want.shape, 99, np.int8))
+    given = nhwc(x), nhwc(weight), cuda.asarray(bias), cuda.asarray(multiplier)
+    cudnn.pointwise_int8(*given, zero_point=zero_point, bounds=(zero_point, 120), out=out)()
+    off = np.abs(cuda.asnumpy(out).astype(int) - want)
+    assert off.max() <= 1 and off.mean() < 1e-3
+    with pytest.raises(ValueError, match=r"weight must have shape \(any, \d+, any, any\)"):
+        cudnn.pointwise_int8(given[0], given[1][:, :8], *given[2:])
 
 
 @every_arithmetic
