@@ -29,6 +29,7 @@ from common.optimize.blocks_int8 import Int8Block, Int8Convolution, Int8Tile, in
 from common.optimize.generate import Block, Geometry, Tile
 from common.optimize.head import Head, Linear, few_rows, pointwise_pool, pooled_tiles
 from common.optimize.head_int8 import Int8HeadTile, few_rows_int8, pointwise_pool_int8
+from common.optimize.stage_int8 import Stage, StageBlock, stage_int8
 
 if cuda.backend() == "gpu":
     import cupy
@@ -361,7 +362,7 @@ def launch_int8() -> int:
         out = inverted_residual_int8(int8_checks.nhwc(x), *there, stride=block.stride, input_zero_point=5)
         int8_checks.same(out, int8_checks.modelled(x, parts, block.stride, 5))
         launches += 1
-    return launches + launch_sliding_int8() + launch_head_int8() + launch_persistent_int8()
+    return launches + launch_sliding_int8() + launch_stage_int8() + launch_head_int8() + launch_persistent_int8()
 
 
 def launch_persistent_int8() -> int:
@@ -435,6 +436,34 @@ def launch_sliding_int8() -> int:
                 )
                 int8_checks.same(out, want)
     return len(cases) + 2 * sum(block.stem_h > 0 for block, _ in cases)
+
+
+def launch_stage_int8() -> int:
+    """Consecutive blocks in int8 as one kernel, at each width of x and each stride; returns how many launches."""
+    if cuda.backend() == "gpu" and cuda.compute_capability() != 90:  # wgmma is in sm_90a alone
+        return 0
+    cases = (
+        ((64, 384, 64, 1), (64, 192, 96, 1), (96, 192, 96, 1), (96, 192, 160, 2)),
+        ((32, 192, 32, 1), (32, 192, 32, 1), (32, 192, 32, 1)),
+        ((96, 384, 192, 2),),
+    )
+    for sizes in cases:
+        x = wanted = int8_checks.drawn(drawn, 3, sizes[0][0], 14, 14)
+        blocks = []
+        for size in sizes:
+            parts = int8_checks.block_of(drawn, Int8Block(14, 14, *size), 5)
+            parts = [dataclasses.replace(part, bounds=(-128, 127)) for part in parts]
+            there = [dataclasses.replace(int8_checks.there_of(part), small=True) for part in parts]
+            more = {}
+            if size[0] == size[2] and size[3] == 1:
+                scales = int8.residual_scales((0.9, parts[2].zero_point), (1.1, 5), (1.3, -2))
+                more = {"residual_scales": scales}
+            blocks.append(StageBlock(*there, **more, stride=size[3]))
+            wanted = int8_checks.modelled(wanted, parts, size[3], 5, **({"residual": wanted} if more else {}), **more)
+        stage = Stage(tuple(blocks), len(x))
+        for _ in range(2):
+            int8_checks.same(stage_int8(int8_checks.nhwc(x), stage), wanted)
+    return 2 * len(cases)
 
 
 def launch_head_int8() -> int:

@@ -86,6 +86,7 @@ INT8_SLIDING = "tests/optimize/test_sliding_int8.py"
 INT8_ALONE = "tests/optimize/test_alone_int8.py"
 INT8_WARPGROUPS = "tests/optimize/test_warpgroups_int8.py"
 INT8_BANDS = "tests/optimize/test_bands_int8.py"
+INT8_STAGE = "tests/optimize/test_stage_int8.py"
 INT8_PERSISTENT = "tests/kernels/test_pointwise_int8_persistent.py"
 
 MUTANTS = [
@@ -340,6 +341,48 @@ MUTANTS = [
     Mutant(
         "int8-bands-ring", "common/optimize/bands_int8.cu", "stream.bring(o + RING - 1);", "stream.bring(o + RING);",
         "a row of x is left out, and comes where the next one belongs", f"{INT8_BANDS} -k convolutions",
+    ),
+    Mutant(
+        "int8-stage-side", "common/optimize/stage_int8.cu", "g == 0 ? 0xffff0000u : g == 7 ? 0xffffu : ALL", "ALL",
+        "hidden pixels beside the image are not the zero of their padding", f"{INT8_STAGE} -k one_after",
+    ),
+    Mutant(
+        "int8-stage-below", "common/optimize/stage_int8.cu", "here[0] = here[1] = zeros;", "",
+        "the row beyond the image is the row before it", f"{INT8_STAGE} -k one_after",
+    ),
+    Mutant(
+        "int8-stage-flipped", "common/optimize/stage_int8.cu", "s.upwards ? 2 : 0) :", "0) :",
+        "thread blocks that count upwards begin with the wrong row of taps", f"{INT8_STAGE} -k one_after",
+    ),
+    Mutant(
+        "int8-stage-packet", "common/optimize/stage_int8.cu", "if (mine) *(uint2*)(s.x", "if (false) *(uint2*)(s.x",
+        "the row of another cluster stays that of the block before", f"{INT8_STAGE} -k one_after",
+    ),
+    Mutant(
+        "int8-stage-mail", "common/optimize/stage_int8.cu", "here[0] = there.x, here[1] = there.y;", "",
+        "the other thread block's row of hidden pixels is not taken", f"{INT8_STAGE} -k one_after",
+    ),
+    Mutant(
+        "int8-stage-residual", "common/optimize/stage_int8.cu", "residual[i] = *(const uint2*)(x + ((1 - i)",
+        "residual[i] = *(const uint2*)(x + (i",
+        "residuals of even and odd columns are exchanged", f"{INT8_STAGE} -k one_after",
+    ),
+    Mutant(
+        "int8-stage-others", "common/optimize/stage_int8.cu", "ADDS && there && i < 2", "ADDS && i < 2",
+        "threads without outputs read what others write", f"{INT8_STAGE} -k finding",
+    ),
+    Mutant(
+        "int8-stage-numbers", "common/optimize/stage_int8.cu", "counters[blockIdx.x] = s.number - 1;",
+        "counters[blockIdx.x] = s.number - 2;", "the next launch takes packets of this one", f"{INT8_STAGE} -k follow",
+    ),
+    Mutant(
+        "int8-stage-fresh", "common/optimize/fusions_int8.py", "if len(blocks) < 2:", "if len(blocks) < 9:",
+        "no network has a stage", f"{INT8_STAGE} -k become",
+    ),
+    Mutant(
+        "int8-head-images", "common/optimize/head_int8.py", "together = min(2, 1, key=images)", "together = 2",
+        "two thread blocks of a multiprocessor have 4 of 32 images, where one has 3",
+        "tests/optimize/test_head_int8.py",
     ),
     Mutant(
         "int8-bands-full", "common/optimize/bands_int8.cu", "full[o % 2].wait(o / 2 % 2);", "",

@@ -10,6 +10,7 @@ What is where:
     split_weights       weights as pairs of halves, for a tile's arithmetic "halves"
     blocks_int8         the block in int8: inverted_residual_int8.cu, sliding_int8.cu, alone_int8.cu, stem_int8.cu,
                         warpgroups_int8.cu, bands_int8.cu and their launcher
+    stage_int8          consecutive blocks in int8 as one kernel for few images, stage_int8.cu and its launcher
     head_int8           the end of a network in int8: head_int8.cu and the launchers
     few_rows            the linear layer of few images on tensor cores, few_rows.cu
     tiles_int8          the tile of a block in int8, as tiles; fusions_int8: what runs as one kernel in int8

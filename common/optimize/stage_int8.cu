@@ -1,29 +1,32 @@
-// stage_int8 - consecutive blocks of MobileNetV2 in int8, of stride 1 on images of 14 × 14 pixels, as one kernel: for
-// so few images that a multiprocessor has no more than a part of one.
+// stage_int8 - consecutive blocks of MobileNetV2 in int8 on images of 14 × 14 pixels, as one kernel: for so few images
+// that a multiprocessor has no more than a part of one.
 // requires: sm_90
 //
-//   x (N, 14, 14, C of the first block), y (N, 14, 14, O of the last): NHWC. weights: the stages of sliding_int8.cu
-//   with slices of 192 hidden channels, of all blocks. plan: int [TURNS][4]: of each slice, where it begins in weights,
-//   and bytes of its stage and of its project, as units of 16; then of each block [2·MOST + 8]: project's bias, its
-//   multipliers, and eight numbers, see Numbers. packets [2][N][2][14·MOST/8] and counters [4·N]: zeros at first, and
-//   nobody else's. BLOCKS: BLOCK(C, O, SMALL, ADDS, HOW, FIRST, slices, count) for each `count` blocks that are alike.
+//   x (N, 14, 14, C of the first block), y: NHWC. All blocks have stride 1, or the last one has 2. weights: of all
+//   slices of 192 hidden channels the stages of sliding_int8.cu, each with project behind it: at stride 1 in tiles, as
+//   wgmma reads them. plan: int [TURNS][4]: of each slice, where it begins in weights, and bytes of its stage and of
+//   its project, in units of 16; then of each block [2·MOST_OUT + 8]: project's bias, its multipliers, and Numbers.
+//   packets [2][N][2][14·MOST/8] and counters [4·N]: zeros at first, and nobody else's. BLOCKS: for each `count` blocks
+//   that are alike BLOCK(C, O, stride, SMALL_PROJECT, whether x is added, ONE_SUM, RESIDUAL_FIRST, slices, count).
 //   The bits are those of inverted_residual_int8, one block after the other.
 //
 // Four thread blocks take an image, two clusters. An outer one has four rows of outputs, an inner one three; both
-// compute four rows of hidden pixels, with the fifth as follows:
+// compute four rows of hidden pixels, and get a fifth one:
 //
-//     thread block, rows of y      rows of hidden pixels: computed, and from the other block of the cluster
-//     0   0 1 2 3                  3 2 1 0        4
-//     1         4 5 6                4 5 6 7      3
-//     2               7 8 9          9 8 7 6     10          row 7 of x, and 6, of another cluster: as packets
-//     3                 10 11 12 13  10 11 12 13  9
+//     thread block, its outputs     hidden pixels: its rows 0 … 3, and from the other block of the cluster
+//     0   0 1 2 3                   3  2  1  0         4
+//     1           4 5 6             4  5  6 (7)        3
+//     2                 7 8 9       9  8  7 (6)       10
+//     3                 10 … 13    10 11 12 13         9
 //
-//   Each counts its rows from where the cluster's blocks meet: 0 … 3. In blocks 0 and 2 that is upwards, and the rows
-//   of taps are exchanged. A warp sends its row 0 as soon as it has its codes, for the same warp of the other block,
-//   which needs it last. What the next block of the network reads is in shared memory, but for one row (of inner
-//   thread blocks), which comes from another cluster while the others are expanded.
+//   Rows count from where the cluster's blocks meet; in blocks 0 and 2 that is upwards, and the rows of taps are
+//   exchanged. A warp sends the codes of its row 0, a register for two pixels, to the same warp of the other block,
+//   which needs them last. Outputs stay in shared memory as x of the next block. Its rows in brackets come from another
+//   cluster, through global memory (packet.h), while the other three are expanded.
 //
-//   Products, codes and their places are those of sliding_int8.cu. A warp has 16 channels of a slice.
+//   Products, codes and their places are those of sliding_int8.cu. A warp has 16 channels of a slice; project of a slice
+//   runs beside depthwise of the next one. At stride 2 a thread block has two rows of outputs: of rows 0 … 2 and 2 … 4
+//   upwards (4 is beside the image), of −1 … 1 and 1 … 3 downwards. Block 2 has one, 9 … 7.
 #include "block_int8.h"
 #include "bulk.h"
 #include "packet.h"
@@ -33,8 +36,8 @@ constexpr int WARPS = 12, THREADS = 32 * WARPS, SLICE = 16 * WARPS, IMAGE = 14, 
 // slices that are on their way or read: of expand and depthwise, and of project, which is read a turn later
 constexpr int STAGES = 3, W3S = 2;
 __host__ __device__ constexpr int row_of(int channels) { return channels | 16; }  // as in sliding_int8.cu
-// bytes of shared memory; of x's rows odd columns come first (0 is beside the image), then even ones. At stride 1 dw and
-// project are tiles of 128 channels, as wgmma reads them, at stride 2 rows of ROW
+// bytes of shared memory. Of x's rows columns −1, 1, 3, … come first, then 0, 2, …. At stride 1 dw and project are tiles
+// of 128 channels, at stride 2 rows of ROW bytes
 constexpr int ENDS = 24 * SLICE, STAGE = SLICE * row_of(MOST) + 2 * ENDS, TILES = ceil_div(SLICE, 128);
 constexpr int DW_TILE = ROWS * 16 * 128, DW = TILES * DW_TILE, ROW = row_of(SLICE);
 constexpr int X_SIZE = ROWS * 16 * row_of(MOST), MAIL = WARPS * 32 * 8;
@@ -49,21 +52,21 @@ struct Numbers {
 // What a thread block has, and where it is: the turn counts slices of all blocks.
 struct Stage {
     signed char *x, *dws, *stages, *w3s;
-    uint2* mail;       // [2][WARPS][32]
-    Mailbox* boxes;    // [2][WARPS]
+    uint2* mail;                     // [2][WARPS][32]
+    Mailbox* boxes;                  // [2][WARPS]
     Mbarrier *stage_here, *w3_here;  // [STAGES], [W3S]
-    Mbarrier* brought; // the row of another cluster
+    Mbarrier* brought;               // the row of another cluster
     const int* plan;
     const signed char* weights;
     Packet *to, *from;  // [2] of PACKETS each, `apart` packets from one another
-    signed char* y;     // of the row 0
+    signed char* y;     // of its row 0
     int apart, down;    // down: from a row of y to the next one, in pixels
     int lane, warp, part, rank, rows, block, turn;
-    int slot, lap;    // of the turn: its place among STAGES, and whether they have been filled an odd number of times
-    bool inner, flipped;
-    unsigned number;  // of the packets that are sent next
-    uint2* nothing;   // zeros
-    int none[2];      // zeros
+    int slot, lap;         // of the turn: its place among STAGES, and whether it was filled an odd number of times
+    bool inner, upwards;
+    unsigned number;       // of the packets that are sent next
+    const uint2* nothing;  // zeros
+    int none[2];           // zeros that the compiler does not know
     // By one thread: what expand and depthwise need of the i-th slice, to `slot`; and what project needs.
     __device__ __forceinline__ void bring_stage(int i, int slot, const int* places) const {
         if (i >= TURNS) return;
@@ -94,7 +97,8 @@ template <int C> struct Weights {
         constexpr int ROW1 = row_of(C), OF_ENDS = SLICE * ROW1;
         const signed char* const stage = s.stages + s.slot * STAGE;
         const int lane = s.lane, g = lane / 4, t = lane % 4, channel = s.warp * 16;
-        const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;  // the channel whose weights this lane's row are
+        // the channel whose weights this lane's row are
+        const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;
 #pragma unroll
         for (int k = 0; k < K_STEPS; ++k)
             ldmatrix_x4(w1[k], stage + (channel + mine) * ROW1 + k * 32 + lane / 8 % 2 * 16);
@@ -108,7 +112,7 @@ template <int C> struct Weights {
             const int4 four = *(const int4*)of;
             int(&begin)[2][4] = i ? dw_begin : hidden_begin;
 #pragma unroll
-            for (int e = 0; e < 2; ++e) {  // zeros that the compiler does not know: of one register it makes copies
+            for (int e = 0; e < 2; ++e) {  // of one register the compiler makes copies, for each product
                 begin[0][2 * e] = four.x + s.none[e], begin[0][2 * e + 1] = four.y + s.none[e];
                 begin[1][2 * e] = four.z + s.none[e], begin[1][2 * e + 1] = four.w + s.none[e];
             }
@@ -117,8 +121,8 @@ template <int C> struct Weights {
         // a lane beside the diagonal reads zeros; upwards the rows of taps are exchanged
         const bool diagonal = g / 2 == t;
         const uint2* const w2 = (const uint2*)(stage + OF_ENDS + ENDS) + (channel + g / 2 * 4 + g % 2) * 3;
-        const uint2* const first = diagonal ? w2 + (s.flipped ? 2 : 0) : (const uint2*)s.nothing;
-        const int down = !diagonal ? 0 : s.flipped ? -1 : 1, right = diagonal ? 6 : 0;
+        const uint2* const first = diagonal ? w2 + (s.upwards ? 2 : 0) : s.nothing;
+        const int down = !diagonal ? 0 : s.upwards ? -1 : 1, right = diagonal ? 6 : 0;
 #pragma unroll
         for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -136,9 +140,8 @@ __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsi
     const int lane = s.lane, g = lane / 4;
     const signed char* const from = s.x + (lane % 8 + lane / 8 % 2 * 8) * ROW1 + lane / 16 * 16;
     const unsigned columns = g == 0 ? 0xffff0000u : g == 7 ? 0xffffu : ALL;  // those in the image of this lane's two
-    signed char* const to =
-        s.dws + s.turn % 2 * DW +
-        (STRIDE == 1 ? s.warp / 8 * DW_TILE + lane % 16 * 128 + (s.warp % 8 ^ lane % 8) * 16 : lane % 16 * ROW + s.warp * 16);
+    const int tiled = s.warp / 8 * DW_TILE + lane % 16 * 128 + (s.warp % 8 ^ lane % 8) * 16;
+    signed char* const to = s.dws + s.turn % 2 * DW + (STRIDE == 1 ? tiled : lane % 16 * ROW + s.warp * 16);
 
     int d[2][2][4], acc[STRIDE == 1 ? ROWS : 1][2][4];
     const auto expand_row = [&](int row) {
@@ -194,7 +197,7 @@ __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsi
     Mailbox* const box = s.boxes + s.turn % 2 * WARPS + s.warp;
     uint2* const mail = s.mail + (s.turn % 2 * WARPS + s.warp) * 32 + lane;
     // at stride 2 only those who count downwards need the other's row
-    const bool gets = STRIDE == 1 || !s.flipped, gives = STRIDE == 1 || s.flipped;
+    const bool gets = STRIDE == 1 || !s.upwards, gives = STRIDE == 1 || s.upwards;
     const auto receive_row = [&] {  // of x, from another cluster
         if (!fresh) return;
         const int i = threadIdx.x, pixel = i / (C / 8), eight = i % (C / 8);
@@ -233,7 +236,7 @@ __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsi
         convolve(here, -1);
         store_row(0);
     } else {
-        // two rows of outputs: of rows 2j … 2j + 2 upwards, of 2j − 1 … 2j + 1 downwards, as rows g and g + 8 of a product
+        // outputs of two rows are rows g and g + 8 of a product
         unsigned here[ROWS][2], next[ROWS][2];
 #pragma unroll
         for (int row = 0; row < ROWS; ++row) {
@@ -263,7 +266,7 @@ __device__ __forceinline__ void slide(const Stage& s, const Weights<C>& of, unsi
                                           ky == 0 ? other_next : next[low][half], next[ky + 1][half]};
                 unsigned a[4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) a[i] = s.flipped ? up[i] : down[i];
+                for (int i = 0; i < 4; ++i) a[i] = s.upwards ? up[i] : down[i];
                 if (ky == 0) mma_bytes<true>(acc[0][half], a, of.taps[ky][half], of.dw_begin[half]);
                 else mma_bytes<true>(acc[0][half], a, of.taps[ky][half]);
             }
@@ -376,7 +379,8 @@ __device__ __forceinline__ void blocks(Stage& s, int slices, int count) {
                 if (last) *(uint2*)(s.y + (row * s.down + column) * O + first) = out;
                 else {
                     *(uint2*)(x + ((1 - i) * 8 + i) * row_of(O)) = out;
-                    if (s.inner && row == 2) s.to[s.number % 2 * s.apart + (column * O + first) / 8].send(s.number, out);
+                    if (s.inner && row == 2)
+                        s.to[s.number % 2 * s.apart + (column * O + first) / 8].send(s.number, out);
                 }
             }
         }
@@ -389,10 +393,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
                Packet* packets, unsigned* counters, signed char* __restrict__ y, int N) {
     extern __shared__ __align__(1024) signed char shared[];
     Stage s;
-    s.dws = shared;  // [2][TILES][rows][16 pixels][128]
-    s.w3s = s.dws + 2 * DW;        // [W3S][TILES][outputs][128]
-    s.stages = s.w3s + W3S * W3;   // [STAGES]
-    s.x = s.stages + STAGES * STAGE;  // [rows][16 pixels]
+    s.dws = shared;                   // [2][TILES][ROWS][16 pixels][128]
+    s.w3s = s.dws + 2 * DW;           // [W3S][TILES][outputs][128]
+    s.stages = s.w3s + W3S * W3;      // [STAGES]
+    s.x = s.stages + STAGES * STAGE;  // [ROWS][2][8 pixels]
     s.mail = (uint2*)(s.x + X_SIZE);
     int* const plan_here = (int*)((signed char*)s.mail + 2 * MAIL);
     s.plan = plan_here;
@@ -400,13 +404,15 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
     s.w3_here = s.stage_here + STAGES;
     s.brought = s.w3_here + W3S;
     s.boxes = (Mailbox*)(s.brought + 1);
-    s.nothing = (uint2*)(s.boxes + 2 * WARPS);
+    uint2* const nothing = (uint2*)(s.boxes + 2 * WARPS);
+    s.nothing = nothing;
     s.weights = weights;
     const int image = blockIdx.x / 4, part = blockIdx.x % 4;
-    s.part = part;
-    s.lane = threadIdx.x % 32, s.warp = __shfl_sync(ALL, threadIdx.x / 32, 0), s.rank = part % 2, s.block = s.turn = s.slot = s.lap = 0;
-    s.inner = part == 1 || part == 2, s.flipped = s.rank == 0, s.rows = s.inner ? 3 : 4;
-    const int first = image * IMAGE + (part == 0 ? 3 : part == 1 ? 4 : part == 2 ? 9 : 10), down = s.flipped ? -IMAGE : IMAGE;
+    s.lane = threadIdx.x % 32, s.warp = __shfl_sync(ALL, threadIdx.x / 32, 0);
+    s.part = part, s.rank = part % 2, s.inner = part == 1 || part == 2, s.upwards = s.rank == 0;
+    s.rows = s.inner ? 3 : 4, s.block = s.turn = s.slot = s.lap = 0;
+    const int first = image * IMAGE + (part == 0 ? 3 : part == 1 ? 4 : part == 2 ? 9 : 10);
+    const int down = s.upwards ? -IMAGE : IMAGE;
     s.down = down / LAST_STRIDE;
     s.y = y + (LAST_STRIDE == 1 ? first * IMAGE : (image * 7 + part + 1 + part / 2) * 7) * LAST;
     s.to = packets + (image * 2 + 1 - part / 2) * PACKETS, s.from = packets + (image * 2 + part / 2) * PACKETS;
@@ -414,7 +420,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS, 
 
     s.none[0] = N >> 30, s.none[1] = N >> 31;
     if (threadIdx.x == 0) {
-        *s.nothing = make_uint2(0, 0);
+        *nothing = make_uint2(0, 0);
         for (int i = 0; i < STAGES + W3S; ++i) s.stage_here[i].init(1);
         s.brought->init(THREADS);
         mbarriers_ready();

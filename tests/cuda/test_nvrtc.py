@@ -14,8 +14,8 @@ from nvrtc import compile_with_nvrtc
 from tiers import ALL
 
 from common import check, cuda
-from common.kernels.ladder import INCLUDE
-from common.optimize import blocks_int8, few_rows, head_int8
+from common.kernels.ladder import INCLUDE, header_options
+from common.optimize import blocks_int8, few_rows, head_int8, stage_int8
 from common.optimize.blocks_int8 import Int8Block, Int8Tile
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +56,10 @@ INT8_BANDS = (
     (Int8Block(56, 56, 24, 144, 24), Int8Tile(8, 56, 2, 144, 8, 12, bands=True)),
     (Int8Block(112, 112, 16, 96, 24, 2), Int8Tile(4, 56, 4, 96, 4, 16, bands=True)),
 )
+INT8_STAGE = {
+    "CHANNELS": 64, "LAST": 160, "LAST_STRIDE": 2, "MOST": 96, "MOST_OUT": 160, "W3": 33792, "TURNS": 10, "COUNT": 4,
+    "BLOCKS": "BLOCK(64,64,1,2,1,1,0,2,1)BLOCK(64,96,1,1,0,0,0,2,1)BLOCK(96,96,1,3,1,0,1,3,1)BLOCK(96,160,2,3,0,0,0,3,1)",
+}  # fmt: skip
 INT8_STEMS = (
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(4, 14, 1, 16, 4, 2, alone=True)),
     (Int8Block(112, 112, 3, 32, 16, 1, True, 224, 224), Int8Tile(56, 14, 1, 16, 56, 4, blocks=2, alone=True)),
@@ -81,6 +85,7 @@ def kernel_files():
         found[warpgroups] = [blocks_int8.options(*block) for block in INT8_WARPGROUPS]
         bands = blocks_int8.SOURCE.with_name(f"{blocks_int8.BANDS}.cu")
         found[bands] = [blocks_int8.options(*block) for block in INT8_BANDS]
+        found[stage_int8.SOURCE] = [(*header_options(), *(f"-D{name}={value}" for name, value in INT8_STAGE.items()))]
         stem = blocks_int8.SOURCE.with_name(f"{blocks_int8.STEM}.cu")
         types = ("signed char", "float", "__half")
         found[stem] = [(*blocks_int8.options(*block), f"-Dimage_t={t}") for block in INT8_STEMS for t in types]

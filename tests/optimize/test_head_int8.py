@@ -72,6 +72,12 @@ def test_the_mean_may_read_codes_of_another_zero_point(rng):
     same(pointwise_pool_int8(nhwc(x), there_of(part), 2.5, pool_zero_point=9, code_zero_point=33), want)
 
 
+def test_images_are_divided_among_multiprocessors(monkeypatch):
+    """32 images: one thread block of 3, not two of 2 each; 256 images: 20 of a multiprocessor either way."""
+    monkeypatch.setattr(cuda, "multiprocessors", lambda: 132)
+    assert [head_tile(49, 320, 1280, batch).beside for batch in (32, 256)] == [13, 26]
+
+
 def test_what_it_does_not_take(rng):
     assert head_tile(49, 2048, 1280, 1) is None and head_tile(49, 12, 1280, 1) is None  # too deep; not whole pieces
     assert head_tile(49, 320, 1280, 1).beside == 1 and head_tile(49, 320, 1280, 256).channels == 128
