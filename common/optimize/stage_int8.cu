@@ -24,9 +24,9 @@
 //   which needs them last. Outputs stay in shared memory as x of the next block. Its rows in brackets come from another
 //   cluster, through global memory (packet.h), while the other three are expanded.
 //
-//   Products, codes and their places are those of sliding_int8.cu. A warp has 16 channels of a slice; project of a slice
-//   runs beside depthwise of the next one. At stride 2 a thread block has two rows of outputs: of rows 0 … 2 and 2 … 4
-//   upwards (4 is beside the image), of −1 … 1 and 1 … 3 downwards. Block 2 has one, 9 … 7.
+//   Products, codes and their places are those of sliding_int8.cu. A warp has 16 channels of a slice; project of a
+//   slice runs beside depthwise of the next one. At stride 2 a thread block has two rows of outputs: of rows 0 … 2 and
+//   2 … 4 upwards (4 is beside the image), of −1 … 1 and 1 … 3 downwards. Block 2 has one, of rows 9 … 7.
 #include "block_int8.h"
 #include "bulk.h"
 #include "packet.h"
@@ -36,8 +36,8 @@ constexpr int WARPS = 12, THREADS = 32 * WARPS, SLICE = 16 * WARPS, IMAGE = 14, 
 // slices that are on their way or read: of expand and depthwise, and of project, which is read a turn later
 constexpr int STAGES = 3, W3S = 2;
 __host__ __device__ constexpr int row_of(int channels) { return channels | 16; }  // as in sliding_int8.cu
-// bytes of shared memory. Of x's rows columns −1, 1, 3, … come first, then 0, 2, …. At stride 1 dw and project are tiles
-// of 128 channels, at stride 2 rows of ROW bytes
+// bytes of shared memory. Of x's rows columns −1, 1, 3, … come first, then 0, 2, …. At stride 1 dw and project are
+// tiles of 128 channels, at stride 2 rows of ROW bytes
 constexpr int ENDS = 24 * SLICE, STAGE = SLICE * row_of(MOST) + 2 * ENDS, TILES = ceil_div(SLICE, 128);
 constexpr int DW_TILE = ROWS * 16 * 128, DW = TILES * DW_TILE, ROW = row_of(SLICE);
 constexpr int X_SIZE = ROWS * 16 * row_of(MOST), MAIL = WARPS * 32 * 8;
