@@ -47,7 +47,7 @@ PRECISIONS = {
     "fp32": "fp32 in memory; products by FMA, or on tensor cores, each number as a sum of shorter ones",
     "tf32": "tf32: fp32 in memory, products of 10-bit mantissas",
     "fp16": "fp16 in memory, sums in fp32",
-    "int8": "int8 in memory, sums in int32; of the network quantized after training",
+    "int8": "int8 in memory, sums in int32",
 }
 # the key "arithmetic" of records in a word; the libraries in fp32 are told not to use TF32
 _WORDS = {"tf32": "TF32", "3xtf32": "3×TF32", "3xfp16": "3×fp16"}
@@ -1027,11 +1027,14 @@ def energy(recorded: Results) -> str:
         " the largest of the row, against float64, or against ONNX Runtime in fp32 where that was not taken. Bold: the"
         " least energy of a batch size in its table."
     )
-    batches, marks = sorted({r["batch"] for r in found}), _Marks()
-    versions, outdated = _Versions(recorded), is_outdated(recorded)
-    heads = ["", "arithmetic"]
-    heads += [head for batch in batches for head in (f"batch {batch}", "range", "with idle power")] + ["error"]
+    versions, outdated, marks = _Versions(recorded), is_outdated(recorded), _Marks()
     found = [{**r, "class": class_of(r)} for r in found]
+    batches = {name: sorted({r["batch"] for r in of}) for (name,), of in grouped(found, "class").items()}
+
+    def heads(name: str) -> list[str]:
+        of_batches = ((f"batch {batch}", "range", "with idle power") for batch in batches.get(name, ()))
+        return ["", "arithmetic", *itertools.chain.from_iterable(of_batches), "error"]
+
     least = {key: min(r["mj_per_image"] for r in group) for key, group in grouped(found, "class", "batch").items()}
     cells: tuple[Callable[[Record], str], ...] = (
         lambda r: (
@@ -1044,8 +1047,8 @@ def energy(recorded: Results) -> str:
     measured = grouped(found, "class", "implementation", "precision")
     order = list(IMPLEMENTATIONS)
     parts = [
-        (title, heads, [
-            [shown, arithmetic(of), *_by_batch(of, batches, *cells), f"{max(map(error_of, of)):.0e}"]
+        (title, heads(name), [
+            [shown, arithmetic(of), *_by_batch(of, batches[name], *cells), f"{max(map(error_of, of)):.0e}"]
             for key, of in sorted(measured.items(), key=lambda one: (order.index(one[0][1]), one[0][2]))
             if key[0] == name and (shown := IMPLEMENTATIONS[key[1]])
         ], 2)
