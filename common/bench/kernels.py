@@ -143,12 +143,22 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
             last = max(last, order + 1)
             if variant not in able or kernels.requires(operator, variant) > cuda.compute_capability():
                 continue
+            launch = launch_of(operator, variant, setup.given)
+            if problem.precision == "int8" and not _launches(launch, f"{operator}/{variant}"):
+                continue  # it leaves this shape to another rung
             name = variant if operator == main else f"{operator}/{variant}"
             arithmetic = kernels.arithmetic(operator, variant, problem.precision)
-            yield Implementation(name, operator, order, arithmetic, setup, launch_of(operator, variant, setup.given))
+            yield Implementation(name, operator, order, arithmetic, setup, launch)
     for name, launch in setup.peers.items():
         plan = setup.plan if name == "cudnn" else ""
         yield Implementation(name, main, last, ARITHMETIC[problem.precision], setup, launch, plan)
+
+
+def _launches(launch: Launch, name: str) -> bool:
+    """Whether a call launches a kernel of that name. Nothing is executed."""
+    with kernels.recorded() as launches:
+        launch()
+    return any(one.name == name for one in launches)
 
 
 def compile_ahead(ones: Sequence[Implementation]) -> None:

@@ -39,6 +39,22 @@ def _inspection(
     return inspected(own[0], card)
 
 
+def _call_of_codes(function: Any, numbers: list[int], batch: int, residual: bool) -> Callable[[str], Any]:
+    """The same of a 1×1 convolution or a linear layer in int8. numbers: [height, width,] channels, outputs."""
+    *size, c, o = numbers
+    height, width = size or (1, 1)
+
+    def codes(*shape: int) -> Any:
+        return layouts.empty(shape, np.dtype(np.int8), "NHWC")
+
+    def run(variant: str) -> Any:
+        more = {"residual": codes(batch, o, height, width), "residual_scales": (1.0, 1.0, 0.0)} if residual else {}
+        constants = cuda.empty((o,), np.int32), cuda.empty((o,), np.float32)
+        return function(codes(batch, c, height, width), codes(o, c, 1, 1), *constants, **more, variant=variant)
+
+    return run
+
+
 def call_of(
     operator: str, kind: str, shape: str, batch: int, precision: str, layout: str | None
 ) -> Callable[[str], Any]:
@@ -47,8 +63,11 @@ def call_of(
     kind, shape: the record's, "depthwise" and "112×112 96 stride 2". It makes its arrays with shapes alone.
     """
     numbers = [int(number) for number in re.findall(r"\d+", shape)]
-    dtype, residual = DTYPES[precision], "+residual" in shape
+    residual = "+residual" in shape
     function = getattr(kernels, operator)
+    if precision == "int8":
+        return _call_of_codes(function, numbers, batch, residual)
+    dtype = DTYPES[precision]
 
     def image(n: int, c: int, h: int, w: int, of: str = layout or "NCHW") -> Any:
         return layouts.empty((n, c, h, w), dtype, of)
