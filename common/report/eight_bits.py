@@ -184,7 +184,8 @@ def table(recorded: Results) -> None:
     print(card_and_date(recorded, list(_of(recorded, "network", "int8", mode="hot").values())))
     columns = {  # of a row: (head, digits)
         "us": ("int8, µs", 1), "fp16_us": ("fp16, µs", 1), "ratio": ("int8 over fp16", 2),
-        "onnxruntime_us": ("ONNX Runtime int8, µs", 1), "mj": ("mJ, int8", 2), "fp16_mj": ("mJ, fp16", 2),
+        "onnxruntime_us": ("ONNX Runtime int8, µs", 1), "mj": ("mJ/picture, int8", 2),
+        "fp16_mj": ("mJ/picture, fp16", 2),
     }  # fmt: skip
     kept = [name for name in columns if any(row[name] is not None for row in found)]
     print("batch" + "".join(f"{columns[name][0]:>{len(columns[name][0]) + 3}}" for name in kept))
