@@ -460,7 +460,7 @@ def launch_stage_int8() -> int:
                 more = {"residual_scales": scales}
             blocks.append(StageBlock(*there, **more, stride=size[3]))
             wanted = int8_checks.modelled(wanted, parts, size[3], 5, **({"residual": wanted} if more else {}), **more)
-        stage = Stage(tuple(blocks), len(x))
+        stage = Stage(blocks, len(x))
         for _ in range(2):
             int8_checks.same(stage_int8(int8_checks.nhwc(x), stage), wanted)
     return 2 * len(cases)

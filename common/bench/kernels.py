@@ -144,8 +144,8 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
             if variant not in able or kernels.requires(operator, variant) > cuda.compute_capability():
                 continue
             launch = launch_of(operator, variant, setup.given)
-            if problem.precision == "int8" and not _launches(launch, f"{operator}/{variant}"):
-                continue  # it leaves this shape to another rung
+            if problem.precision == "int8" and _leaves_to_another(launch, f"{operator}/{variant}"):
+                continue
             name = variant if operator == main else f"{operator}/{variant}"
             arithmetic = kernels.arithmetic(operator, variant, problem.precision)
             yield Implementation(name, operator, order, arithmetic, setup, launch)
@@ -154,11 +154,11 @@ def implementations(problem: Problem, setup: Setup, options: Options) -> Iterato
         yield Implementation(name, main, last, ARITHMETIC[problem.precision], setup, launch, plan)
 
 
-def _launches(launch: Launch, name: str) -> bool:
-    """Whether a call launches a kernel of that name. Nothing is executed."""
+def _leaves_to_another(launch: Launch, name: str) -> bool:
+    """Whether a rung leaves its arrays to another one: its call launches none of that name. Nothing is executed."""
     with kernels.recorded() as launches:
         launch()
-    return any(one.name == name for one in launches)
+    return bool(launches) and all(one.name != name for one in launches)
 
 
 def compile_ahead(ones: Sequence[Implementation]) -> None:

@@ -228,7 +228,7 @@ class IntegerStage(OfRules):
                 StageBlock(ends["expand"], ends["depthwise"], ends["project"], **more, stride=part.block.stride)
             )
         try:
-            stage = Stage(tuple(blocks), len(x))
+            stage = Stage(blocks, len(x))
         except ValueError:  # sums that are not small, or clamped: one kernel after the other
             launches = []
             for part in parts:

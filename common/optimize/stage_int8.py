@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -109,24 +109,19 @@ def _slot(blocks: Sequence[Int8Block]) -> int:
     return ceil_div(max(map(_project_bytes, blocks)), 1024) * 1024
 
 
-@dataclass(frozen=True)
 class Stage:
-    """The constants of consecutive blocks on the device, and the memory with which thread blocks meet.
+    """Consecutive blocks for so many images: their constants on the device, and the memory where thread blocks meet.
 
-    A Stage is for one launch at a time. Raises ValueError if a block's hidden sums are not small, or clamped (Slid).
+    For one launch at a time. Raises ValueError if a block's hidden sums are not small, or clamped (Slid), and for
+    blocks that have a `problem`.
     """
 
-    blocks: tuple[StageBlock, ...]
-    batch: int
-    weights: Any = field(init=False)
-    plan: Any = field(init=False)
-    packets: Any = field(init=False)
-    counters: Any = field(init=False)
-    switches: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, blocks: Sequence[StageBlock], batch: int) -> None:
+        self.blocks, self.batch = tuple(blocks), batch
+        for i, block in enumerate(self.blocks):
+            _check(f"blocks[{i}]", block)
         shapes = [block.shape for block in self.blocks]
-        if not_able := problem(shapes, self.batch):
+        if not_able := problem(shapes, batch):
             raise ValueError(f"{KERNEL}: {not_able}")
         most, _ = _most(shapes)
         most_outputs = max(shape.outputs for shape in shapes)
@@ -157,33 +152,36 @@ class Stage:
             "ODD": int(any(zero % 2 for zero in zeros)), "ONE_STEP": int(not any(one.slow for one in slid)),
             "BLOCKS": "".join(f"BLOCK({','.join(map(str, run))})" for run in runs),
         }  # fmt: skip
-        object.__setattr__(self, "switches", tuple(f"-D{name}={value}" for name, value in sizes_of_all.items()))
-        object.__setattr__(self, "weights", cuda.asarray(np.concatenate(made)))
-        object.__setattr__(self, "plan", cuda.asarray(np.concatenate([np.array(turns, np.int32).ravel(), *plan])))
-        packets = 2 * self.batch * 2 * IMAGE * most // 8
-        object.__setattr__(self, "packets", cuda.asarray(np.zeros(4 * packets, np.int32)))
-        object.__setattr__(self, "counters", cuda.asarray(np.zeros(PARTS * self.batch, np.uint32)))
+        self.switches = tuple(f"-D{name}={value}" for name, value in sizes_of_all.items())
+        self.weights = cuda.asarray(np.concatenate(made))
+        self.plan = cuda.asarray(np.concatenate([np.array(turns, np.int32).ravel(), *plan]))
+        packets = 2 * batch * 2 * IMAGE * most // 8
+        self.packets = cuda.asarray(np.zeros(4 * packets, np.int32))
+        self.counters = cuda.asarray(np.zeros(PARTS * batch, np.uint32))
 
     def _ends(self, block: StageBlock, shape: Int8Block) -> Any:
         """The switches and numbers of a block's last sums, see arguments.Epilogue."""
         part, adds = block.project, block.residual_scales is not None
         size = (self.batch, shape.outputs, *shape.out_size)
         stand_in = layouts.empty(size, np.dtype(np.int8), "NHWC") if adds else None
-        given = (block.residual_scales, block.residual_offset, block.residual_first) if adds else (None,)
-        end = arguments.Epilogue(
-            shape.outputs,
-            shape.hidden,
-            part.bias,
-            part.multiplier,
-            part.zero_point,
-            part.bounds,
-            size,
-            stand_in,
-            *given,
-        )
+        added = (block.residual_scales, block.residual_offset, block.residual_first) if adds else (None,)
+        ends = part.bias, part.multiplier, part.zero_point, part.bounds
+        end = arguments.Epilogue(shape.outputs, shape.hidden, *ends, size, stand_in, *added)
         if adds and (shape.channels, shape.stride) != (shape.outputs, 1):
             raise ValueError(f"{KERNEL}: x is added to an output of its shape, got {shape}")
         return end.ends_as(small_project(part, adds))
+
+
+def _check(name: str, block: StageBlock) -> None:
+    """TypeError or ValueError unless a block's weights are those of its three convolutions."""
+
+    def weight(part: str, shape: tuple[int | None, ...]) -> Any:
+        return checks.array(f"{name}.{part}.weight", getattr(block, part).weight, shape, dtypes=arguments.INT8)
+
+    hidden = weight("expand", (None, None, 1, 1)).shape[0]
+    weight("depthwise", (hidden, 1, 3, 3)), weight("project", (None, hidden, 1, 1))
+    if block.stride not in (1, 2):
+        raise ValueError(f"{name}.stride must be 1 or 2, got {block.stride!r}")
 
 
 def stage_int8(x: Any, blocks: Sequence[StageBlock] | Stage, *, out: Any = None, programmatic: bool = False) -> Any:
@@ -196,7 +194,7 @@ def stage_int8(x: Any, blocks: Sequence[StageBlock] | Stage, *, out: Any = None,
     invalid, if the blocks are not those of `problem`, or if Slid refuses one.
     """
     n, c = arguments.nhwc("x", x, (None, None, IMAGE, IMAGE)).shape[:2]
-    stage = blocks if isinstance(blocks, Stage) else Stage(tuple(blocks), n)
+    stage = blocks if isinstance(blocks, Stage) else Stage(blocks, n)
     shapes = [block.shape for block in stage.blocks]
     if (stage.batch, shapes[0].channels) != (n, c):
         raise ValueError(f"x must have shape ({stage.batch}, {shapes[0].channels}, {IMAGE}, {IMAGE}), got {x.shape}")

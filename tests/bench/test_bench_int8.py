@@ -9,7 +9,9 @@ from rich.console import Console
 
 from common import cuda, kernels
 from common.bench import kernels as suite
-from common.measure.roofline import ARITHMETIC, INT8_ON_ALUS
+from common.bench import problems_int8
+from common.bench.problems import Problem
+from common.measure.roofline import ARITHMETIC, INT8_ON_ALUS, Work
 from common.network.steps import fuse
 
 BATCH = 2
@@ -69,3 +71,18 @@ def test_a_wrong_rung_is_told_and_not_timed(found, monkeypatch):
     monkeypatch.setattr(suite, "launch_of", lambda operator, variant, given: lambda: None)
     records, right = suite.measure(found["add"], suite.Options(precisions=("int8",)), console)
     assert records == [] and not right and "is wrong, not timed" in console.file.getvalue()
+
+
+def test_a_rung_that_leaves_a_shape_to_another_is_not_timed_under_its_name(monkeypatch):
+    """`persistent` takes outputs in multiples of 16, and not 24."""
+    monkeypatch.setattr(cuda, "compute_capability", lambda: 90)
+    options = suite.Options(operators=("pointwise_int8",), precisions=("int8",), layouts=("NHWC",))
+    names = {}
+    for outputs in (24, 32):
+        made = problems_int8.convolution(1, (outputs, 96, 1, 1))
+        given = {"x": problems_int8.drawn(0, (1, 96, 8, 8)), **made, "zero_point": 3, "bounds": (-128, 127)}
+        given |= {"residual": None, "residual_scales": None}
+        setup = problems_int8._setup(given, np.zeros((1, outputs, 8, 8), np.int8), 96)
+        problem = Problem("project", "", 1, 1, "int8", Work(1, 1), ("pointwise_int8",), lambda: iter(()))
+        names[outputs] = [one.name for one in suite.implementations(problem, setup, options)]
+    assert names[32] == [*names[24], "persistent"] and "tensor_cores" in names[24]

@@ -172,6 +172,7 @@ def test_every_launcher_that_writes_to_out_is_tried():
         "inverted_residual_int8",
         "pointwise_pool_int8",
         "few_rows_int8",
+        "stage_int8",
         "max_pool2d_int8",
         "avg_pool2d_int8",
         "relu",

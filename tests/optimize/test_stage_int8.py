@@ -66,7 +66,7 @@ CASES = [
 @pytest.mark.parametrize(("sizes", "adds", "batch"), CASES, ids=str)
 def test_it_is_its_blocks_one_after_the_other(rng, sizes, adds, batch, zero):
     blocks, model = stage_of(rng, sizes, zero, adds)
-    stage = Stage(tuple(blocks), batch)
+    stage = Stage(blocks, batch)
     for _ in range(2):  # the same memory, twice
         x = image_of(rng, block(*sizes[0]), batch)
         same(stage_int8(nhwc(x), stage), model(x))
@@ -84,7 +84,7 @@ def test_channels_that_take_two_roundings_have_the_same_bits(rng, monkeypatch):
     for sizes in ([(32, 192, 32)], [(32, 192, 64, 2)]):
         blocks, model = stage_of(rng, sizes, 11, (0,))
         x = image_of(rng, block(*sizes[0]), 1)
-        assert "-DONE_STEP=0" in Stage(tuple(blocks), 1).switches
+        assert "-DONE_STEP=0" in Stage(blocks, 1).switches
         same(stage_int8(nhwc(x), blocks), model(x))
 
 
@@ -99,7 +99,7 @@ def test_its_trace_has_no_finding(rng):
 def test_launches_follow_one_another_without_a_reset(rng):
     """Numbers of packets go on from launch to launch, and for each thread block alike."""
     blocks, model = stage_of(rng, [(32, 192, 32), (32, 192, 32)], 11, (1, 1))
-    stage = Stage(tuple(blocks), 2)
+    stage = Stage(blocks, 2)
     for turn in range(3):
         x = image_of(rng, block(32, 192, 32), 2)
         same(stage_int8(nhwc(x), stage), model(x))
@@ -143,7 +143,7 @@ def test_a_card_has_room_for_all_thread_blocks(monkeypatch):
 def test_wrong_arguments(rng):
     blocks, _ = stage_of(rng, [(32, 192, 32)], 11, (0,))
     x = nhwc(image_of(rng, block(32, 192, 32), 2))
-    stage = Stage(tuple(blocks), 1)
+    stage = Stage(blocks, 1)
     with pytest.raises(ValueError, match=r"x must have shape \(1, 32, 14, 14\), got \(2, 32, 14, 14\)"):
         stage_int8(x, stage)
     with pytest.raises(ValueError, match=r"x must have shape \(any, any, 14, 14\)"):
@@ -153,10 +153,16 @@ def test_wrong_arguments(rng):
     with pytest.raises(TypeError, match="out"):
         stage_int8(x[:1], stage, out=cuda.asarray(np.zeros((1, 32, 14, 14), np.float32)))
     with pytest.raises(ValueError, match="stage_int8: x is added to an output of its shape"):
-        Stage(tuple(stage_of(rng, [(32, 192, 64)], 11, (1,))[0]), 1)
+        Stage(stage_of(rng, [(32, 192, 64)], 11, (1,))[0], 1)
+    with pytest.raises(ValueError, match=r"blocks\[0\].depthwise.weight must have shape \(192, 1, 3, 3\), got"):
+        Stage([replace(blocks[0], depthwise=blocks[0].project)], 1)
+    with pytest.raises(TypeError, match=r"blocks\[0\].expand.weight"):
+        Stage([replace(blocks[0], expand=replace(blocks[0].expand, weight="w"))], 1)
+    with pytest.raises(ValueError, match=r"blocks\[0\].stride must be 1 or 2, got 3"):
+        Stage([replace(blocks[0], stride=3)], 1)
     clamped = replace(blocks[0], depthwise=replace(blocks[0].depthwise, bounds=(0, 10)))
     with pytest.raises(ValueError, match="takes small sums of hidden tensors that fill int8"):
-        Stage((clamped,), 1)
+        Stage([clamped], 1)
 
 
 # ---- In a network
