@@ -28,6 +28,7 @@ SLICE = 16 * WARPS
 TILED = ceil_div(SLICE, 128) * 128  # bytes of a row of dw and project at stride 1
 CHANNELS, OUTPUTS = (32, 64, 96), (32, 64, 96, 128, 160, 192)  # of x; of a block of stride 2
 WORDS = 8  # of a block's Numbers
+OF_AN_H200 = 132  # multiprocessors: as many images as there the simulator takes
 FEWEST = 2  # images: for one, the separate kernels have more thread blocks
 
 
@@ -78,8 +79,9 @@ def problem(blocks: Sequence[Int8Block], batch: int) -> str | None:
     for one, other in pairwise(blocks):
         if one.outputs != other.channels:
             return f"a block takes the channels of the one before, got {one.outputs} and {other.channels}"
-    if cuda.backend() == "gpu" and PARTS * batch > cuda.multiprocessors():
-        return f"a stage has {PARTS} multiprocessors for an image, got {batch} images for {cuda.multiprocessors()}"
+    room = cuda.multiprocessors() if cuda.backend() == "gpu" else OF_AN_H200
+    if PARTS * batch > room:
+        return f"a stage has {PARTS} multiprocessors for an image, got {batch} images for {room}"
     if shared_bytes(blocks) > cuda.shared_memory():
         return f"a stage of {len(blocks)} blocks does not fit into {cuda.shared_memory()} bytes of shared memory"
     if cuda.backend() == "gpu" and cuda.compute_capability() != 90:

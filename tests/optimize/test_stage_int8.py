@@ -124,6 +124,12 @@ def test_what_it_does_not_compute_is_named(blocks, why):
     assert re.search(why, problem(blocks, 1))
 
 
+@pytest.mark.skipif(cuda.backend() == "gpu", reason="it is as on the simulator")
+def test_the_simulator_takes_as_many_images_as_an_h200():
+    assert problem([block(64, 384, 64)], 33) is None
+    assert problem([block(64, 384, 64)], 34) == "a stage has 4 multiprocessors for an image, got 34 images for 132"
+
+
 def test_a_card_has_room_for_all_thread_blocks(monkeypatch):
     """They wait for one another."""
     monkeypatch.setattr(cuda, "backend", lambda: "gpu")
