@@ -206,8 +206,8 @@ def checked(
             right = False
             continue
         error, most = one.setup.error(), allowed(problem.precision, one.setup.k)
-        if one.name in one.setup.peers and one.setup.off is not None:
-            most = one.setup.off
+        if one.name in one.setup.peers and one.setup.peers_allowed is not None:
+            most = one.setup.peers_allowed
         if error <= most:
             errors[one] = error
         else:

@@ -61,7 +61,7 @@ class Setup:
     k: int
     peers: Mapping[str, Launch]
     plan: str = ""
-    off: float | None = None  # the error allowed for the peers, if it is not that of a precision
+    peers_allowed: float | None = None  # the error allowed for the peers, if it is not that of the precision
 
     def poison(self) -> None:
         """Fill `out` with NaN, or int8 with 99."""

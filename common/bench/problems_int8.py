@@ -107,7 +107,7 @@ def _step(step: Step, operator: Operator, batch: int) -> Iterator[Setup]:
     if weight.shape[2:] == (1, 1) and not step.residual and not cudnn.missing():
         with contextlib.suppress(cudnn.Unsupported):
             setup.peers = {"cudnn": cudnn.pointwise_int8(x, **made, **rest, out=setup.given["out"])}
-            setup.off = CUDNN_ERROR
+            setup.peers_allowed = CUDNN_ERROR
     yield setup
 
 

@@ -85,11 +85,7 @@ struct Weights {  // of 16 hidden channels
 
     __device__ __forceinline__ Weights(const uint4* plane, int lane) {
         unsigned words[WORDS];
-#pragma unroll
-        for (int i = 0; i < WORDS; i += 4) {
-            const uint4 four = __ldg(plane + i * 8 + lane);
-            words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
-        }
+        words_of(words, plane, lane);
 #pragma unroll
         for (int i = 0; i < TAPS_0; ++i) expand[i] = words[i];
 #pragma unroll

@@ -191,17 +191,10 @@ class Int8StageStep(Step):
 
 @register
 class IntegerStage(OfRules):
-    """Computes consecutive blocks of stride 1 on small images in one kernel where `choose` says so."""
+    """Computes consecutive blocks that stage_int8 takes in one kernel where `choose` says so."""
 
     name = "integer-stage"
-    pattern = (
-        Part(
-            "block",
-            Int8BlockStep,
-            lambda node: "quantize" not in node.parts and not problem([node.block], 1),
-            many=True,
-        ),
-    )
+    pattern = (Part("block", Int8BlockStep, lambda node: not problem([node.block], 1), many=True),)
 
     def __init__(self, choose: StageChoice = chosen_stage) -> None:
         self.choose = choose

@@ -76,8 +76,8 @@ struct Stage {
     }
     __device__ __forceinline__ void bring_w3() const {
         const int* const of = plan + 4 * turn;
-        w3_here[turn % 2].expect(16 * of[2]);
-        bulk_copy(w3s + turn % 2 * W3, weights + 16 * (of[0] + of[1]), 16 * of[2], w3_here[turn % 2]);
+        w3_here[turn % W3S].expect(16 * of[2]);
+        bulk_copy(w3s + turn % W3S * W3, weights + 16 * (of[0] + of[1]), 16 * of[2], w3_here[turn % W3S]);
     }
     __device__ __forceinline__ void next_turn() {
         ++turn;
@@ -106,6 +106,7 @@ template <int C> struct Weights {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int* const of = ends + 3 * i * SLICE;
+            // as ends_of, of floats: of words the compiler made more instructions
             const float4 m = *(const float4*)(of + SLICE), o = *(const float4*)(of + 2 * SLICE);
             End(&end)[2] = i ? of_dw : of_hidden;
             end[0] = {{m.x, m.y}, {o.y, o.x}}, end[1] = {{m.z, m.w}, {o.w, o.z}};
@@ -300,9 +301,9 @@ __device__ __forceinline__ void blocks(Stage& s, int slices, int count) {
         }
         const auto project = [&](int turn) {  // of that slice; at stride 1 only begun
             if (!projects) return;
-            s.w3_here[turn % 2].wait(turn / 2 % 2);
+            s.w3_here[turn % W3S].wait(turn / W3S % 2);
             const signed char* const dw = s.dws + turn % 2 * DW;
-            const signed char* const w3 = s.w3s + turn % 2 * W3;
+            const signed char* const w3 = s.w3s + turn % W3S * W3;
             if constexpr (STRIDE == 1) {
                 const WgmmaBytes a(dw), b(w3 + group * 32 * 128);
                 wgmma_begin();

@@ -56,7 +56,8 @@ class StageBlock:
 
 def shared_bytes(blocks: Sequence[Int8Block]) -> int:
     """Bytes of shared memory of a thread block."""
-    most, words = _most(blocks)
+    most = _most(blocks)
+    words = 4 * _turns(blocks) + len(blocks) * (2 * max(block.outputs for block in blocks) + WORDS)  # of the plan
     weights = STAGES * SLICE * (row_bytes(most) + 48) + W3S * _slot(blocks)
     tiles = ROWS * 16 * (row_bytes(most) + 2 * TILED)
     whole = weights + tiles + 2 * WARPS * 256 + 4 * words + 8 * (STAGES + W3S + 2 + 2 * WARPS)
@@ -94,11 +95,14 @@ def chosen_stage(blocks: Sequence[Int8Block], batch: int) -> bool:
     return batch >= FEWEST
 
 
-def _most(blocks: Sequence[Int8Block]) -> tuple[int, int]:
-    """The most channels of x, which is in shared memory; and the words of a plan."""
-    most = max(max(block.channels, block.outputs if block.stride == 1 else 0) for block in blocks)
-    turns = sum(block.hidden // SLICE for block in blocks)
-    return most, 4 * turns + len(blocks) * (2 * max(block.outputs for block in blocks) + WORDS)
+def _most(blocks: Sequence[Int8Block]) -> int:
+    """The most channels of what lies in shared memory as x."""
+    return max(max(block.channels, block.outputs if block.stride == 1 else 0) for block in blocks)
+
+
+def _turns(blocks: Sequence[Int8Block]) -> int:
+    """Slices of hidden channels of all blocks."""
+    return sum(block.hidden // SLICE for block in blocks)
 
 
 def _project_bytes(block: Int8Block) -> int:
@@ -125,7 +129,7 @@ class Stage:
         shapes = [block.shape for block in self.blocks]
         if not_able := problem(shapes, batch):
             raise ValueError(f"{KERNEL}: {not_able}")
-        most, _ = _most(shapes)
+        most = _most(shapes)
         most_outputs = max(shape.outputs for shape in shapes)
         slid = [Slid(one.expand, one.depthwise, one.project, one.stride) for one in self.blocks]
         made, turns, plan, alike, at = [], [], [], [], 0

@@ -147,11 +147,7 @@ struct Weights {  // what a lane needs
         for (int p = 0; p < 2; ++p) {
             const uint4* const plane = from + p * PLANE;
             unsigned words[WORDS];
-#pragma unroll
-            for (int i = 0; i < WORDS; i += 4) {
-                const uint4 four = __ldg(plane + i * 8 + lane);
-                words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
-            }
+            words_of(words, plane, lane);
 #pragma unroll
             for (int i = 0; i < 4; ++i) expand[2 * p + i / 2][i % 2] = words[i];
 #pragma unroll

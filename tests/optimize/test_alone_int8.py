@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from int8_checks import drawn, modelled, nhwc, same
+from int8_checks import drawn, modelled, nhwc, same, third_in_two_roundings
 from test_sliding_int8 import PICTURES, SCALES, compared, image_of, parts_of, quantized
 from tiers import long
 
@@ -135,13 +135,7 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
 @pytest.mark.parametrize(("block", "tile", "batch"), [CASES[0], CASES[5]], ids=str)
 def test_channels_that_take_two_roundings_have_the_same_bits(rng, monkeypatch, block, tile, batch):
     """Every third one, of the hidden channels and of the outputs: planes of one kind, and of the other."""
-    right = blocks_int8.one_step
-
-    def some(*given):
-        made, exact = right(*given)
-        return made, exact & (np.arange(len(exact)) % 3 > 0)
-
-    monkeypatch.setattr(blocks_int8, "one_step", some)
+    third_in_two_roundings(monkeypatch)
     x = image_of(rng, block, batch)
     parts, there = parts_of(rng, block, 11)
     assert 0 < Slid(*there, block.stride).slow < block.hidden

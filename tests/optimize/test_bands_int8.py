@@ -2,15 +2,14 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from int8_checks import drawn, modelled, nhwc, same
+from int8_checks import drawn, modelled, nhwc, same, third_in_two_roundings
 from test_sliding_int8 import compared, image_of, parts_of
 from tiers import long
 
 from common import cuda
 from common.kernels.traced import trace_call
-from common.optimize import blocks_int8, tiles_int8
+from common.optimize import tiles_int8
 from common.optimize.blocks_int8 import Int8Block, Int8Tile, Slid, inverted_residual_int8
 
 pytestmark = pytest.mark.skipif(
@@ -58,13 +57,7 @@ def test_registers_change_hands_with_twelve_warps_that_expand(rng):
 
 def test_channels_that_take_two_roundings_have_the_same_bits(rng, monkeypatch):
     """Every third hidden channel and output: groups of 16 of one kind, and of the other."""
-    right = blocks_int8.one_step
-
-    def some(*given):
-        made, exact = right(*given)
-        return made, exact & (np.arange(len(exact)) % 3 > 0)
-
-    monkeypatch.setattr(blocks_int8, "one_step", some)
+    third_in_two_roundings(monkeypatch)
     for block, sizes, batch in (CASES[0], CASES[7]):
         x = image_of(rng, block, batch)
         parts, there = parts_of(rng, block, 11)

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from int8_checks import modelled, nhwc, same
+from int8_checks import modelled, nhwc, same, third_in_two_roundings
 from test_sliding_int8 import image_of, parts_of
 
 from common import cuda
 from common.kernels import int8
 from common.kernels.traced import trace_call
 from common.network import Network
-from common.optimize import blocks_int8, fusions_int8
+from common.optimize import fusions_int8
 from common.optimize.compositions import THROUGHPUT
 from common.optimize.stage_int8 import Stage, StageBlock, chosen_stage, problem, stage_int8
 from common.optimize.tiles_int8 import Int8Block
@@ -74,13 +74,7 @@ def test_it_is_its_blocks_one_after_the_other(rng, sizes, adds, batch, zero):
 
 def test_channels_that_take_two_roundings_have_the_same_bits(rng, monkeypatch):
     """Every third hidden channel: groups of 16 of one kind, and of the other."""
-    right = blocks_int8.one_step
-
-    def some(*given):
-        made, exact = right(*given)
-        return made, exact & (np.arange(len(exact)) % 3 > 0)
-
-    monkeypatch.setattr(blocks_int8, "one_step", some)
+    third_in_two_roundings(monkeypatch)
     for sizes in ([(32, 192, 32)], [(32, 192, 64, 2)]):
         blocks, model = stage_of(rng, sizes, 11, (0,))
         x = image_of(rng, block(*sizes[0]), 1)

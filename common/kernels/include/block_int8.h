@@ -6,6 +6,7 @@
 //   RESIDUAL         whether a residual is added
 //   image_t          what a stem reads: signed char, or real numbers that become codes, float or __half
 //   ceil_div(a, b), ceil_to(a, b)    a / b rounded up; the next multiple of b
+//   words_of(words, plane, lane)     a lane's words of a plane, which lie by fours of all lanes; a multiple of four
 //   ends_of(end, multipliers, offsets)          the ends of a lane's four channels, of what lies in memory
 //   codes<EXACT>(a, b, c, d, end of a and b, end of c and d)    four sums as codes + 128, packed
 //   first_output(pair, t)            of the pair-th 16 outputs a lane's first: it has 4t … 4t + 3, of a last 8 2t and 2t + 1
@@ -35,6 +36,13 @@
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 __host__ __device__ constexpr int ceil_to(int a, int b) { return ceil_div(a, b) * b; }
 
+template <int N> __device__ __forceinline__ void words_of(unsigned (&words)[N], const uint4* plane, int lane) {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+        const uint4 four = __ldg(plane + i * 8 + lane);
+        words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
+    }
+}
 // Offsets lie the other way round: an fma of three even registers, or three odd ones, takes a cycle more.
 __device__ __forceinline__ void ends_of(End (&end)[2], uint4 m, uint4 o) {
     end[0] = {{__uint_as_float(m.x), __uint_as_float(m.y)}, {__uint_as_float(o.y), __uint_as_float(o.x)}};
