@@ -175,7 +175,7 @@ MUTANTS = [
     ),
     Mutant(
         "int8-sliding-rows", "common/optimize/sliding_int8.cu",
-        "const unsigned real = inside ? at[f].columns : 0;", "const unsigned real = at[f].columns;",
+        "const unsigned real = inside ? item.at[f].columns : 0;", "const unsigned real = item.at[f].columns;",
         "hidden pixels above and below the image are those of pixels that are 0", f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(
@@ -183,9 +183,23 @@ MUTANTS = [
         "begin<SMALL_PROJECT>(b[e])", "every block of a cluster adds the bias", f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(
-        "int8-cluster-pieces", "common/optimize/sliding_int8.cu", "other < SPLIT - 1; ++other",
-        "other < SPLIT - 2; ++other",
+        "int8-cluster-sums", "common/optimize/sliding_int8.cu", "for (int r = 0; r < SPLIT; ++r)",
+        "for (int r = 0; r < SPLIT - 1; ++r)",
         "the sums of a cluster's last block are left out", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-cluster-own", "common/optimize/sliding_int8.cu", "if (owner == rank) *letter = four;",
+        "if (owner == rank) *letter = make_float4(0, 0, 0, 0);",
+        "a block of a cluster leaves out its own sums", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-cluster-first", "common/optimize/sliding_int8.cu", "outputs.finish((first + i) * 4 / O,",
+        "outputs.finish(first * 4 / O,", "quarters are finished as those of a block's first pixel",
+        f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-sliding-own-residual", "common/optimize/sliding_int8.cu", "m / TILE_W % TILE_H + 1) * X_ROW",
+        "m / TILE_W % TILE_H) * X_ROW", "the residual is that of the row above", f"{INT8_SLIDING} -k own_residual",
     ),
     Mutant(
         "int8-picture-quotient", "common/optimize/sliding_int8.cu", "__fmaf_rn(left, to.inverse, about)", "about",

@@ -489,6 +489,8 @@ def inverted_residual_int8(
             weights = [*given, slid.project_bias, ends[-1].multiplier]
             numbers += () if name == WARPGROUPS else real
             switches += (f"-DONE_STEP={int(slid.slow == 0)}",)
+            if name == SLIDING:
+                switches += (f"-DADDS_X={int(residual is x)}",)
     else:
         weights = [*first, *rest]
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *numbers_of_y)

@@ -31,14 +31,21 @@
 //   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
 //   together (blocks_int8.py).
 //
-//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, integers,
-//   go by pieces to the blocks that finish them (cluster.h, Mailbox):
+//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, integers, go to the
+//   blocks that finish them (cluster.h, Mailbox), each of which has as many of the tile's outputs:
 //
-//     piece p of a thread's sums ──► block p % SPLIT, the same thread ──► + ──► y
+//     block 0's registers ──┬──► sums[0][PART] ─┐
+//     block 1's registers ──┼──► sums[1][PART] ─┼─► + ──► y, of this block's quarters
+//     …                     └──► …             ─┘      in the shared memory of the block that finishes them
 //
-// One barrier a slice: dw has two buffers, project works a slice behind.
+// One barrier a slice: dw has two buffers, project works a slice behind. Of few images a block has one slice, and a warp
+// one item: then all that needs no x is done while the kernel in front of this one still runs (EARLY).
 #include "block_int8.h"
 #include "unit.h"
+
+#ifndef ADDS_X
+#define ADDS_X 0
+#endif
 
 constexpr int C = CHANNELS, O = OUTPUTS, H = HEIGHT, W = WIDTH;  // of the block's input, and its output channels
 // bytes of a row in shared memory, of so many channels: an odd number of 16, so that 8 rows lie in 8 groups of banks
@@ -72,10 +79,18 @@ constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = 
 constexpr int W3_SIZE = O_PADDED * ROW, DWS = OWN > 1 ? 2 : 1, STAGES = DWS, W3S = OWN < 3 ? OWN : 3;
 // project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
 constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
-// of a cluster: a piece is NEAR sums of a pixel; what the other blocks send of the pieces that are this block's
-constexpr int PIECES_OUT = 2 * TILES_M * GROUPS, MINE = ceil_div(PIECES_OUT, SPLIT), MAIL = THREADS * NEAR * 4;
-constexpr int SUMS_SIZE = SPLIT > 1 ? (SPLIT - 1) * MINE * MAIL + 16 : 0;
-constexpr int SHARED = X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT + SUMS_SIZE;
+// of a cluster: a quarter is four neighbouring sums of a pixel, and each block finishes PART of them
+constexpr int QUARTERS = PIXELS_OUT * O / 4, PART = ceil_div(QUARTERS, SPLIT);
+constexpr int SUMS_SIZE = SPLIT > 1 ? SPLIT * PART * 16 + 16 : 0;
+constexpr int ENDS_OUT = 8 * O_PADDED;  // of outputs, bias and multiplier
+constexpr int SHARED =
+    X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT + ENDS_OUT + SUMS_SIZE;
+// EARLY: a warp has one item of 16 channels, so what it needs of the weights, and where its x lies, is in registers when
+// the kernel before ends. W3_AHEAD: so are project's weights when dw is there
+constexpr int TURNS_X = ceil_div(IMAGES * IN_H * IN_W * ceil_div(C, 16), THREADS);
+constexpr bool EARLY = OWN == 1 && PLANES == 1 && ITEMS <= PIXEL_WARPS && !STEM && TURNS_X <= 4;
+constexpr int K3 = ceil_div(SLICE, 32);
+constexpr bool W3_AHEAD = EARLY && K3 * GROUPS <= 6;
 static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
                   (TILE_W <= 14 || TILE_W % 14 == 0) && (STEM || C % 8 == 0) && O % 8 == 0 && HIDDEN % 8 == 0,
               "tile");
@@ -133,49 +148,87 @@ struct Place {
     int row;
 };
 
-template <bool EXACT>
-__device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw, signed char* spare,
-                                      const signed char* stage, int channel, int x_channel, const Spot& spot, int lane,
-                                      int first_item) {
-    const int g = lane / 4, t = lane % 4;
+// Bias (0) or multiplier (1) of neighbouring outputs, from o on; zeros where there are none.
+template <int N> __device__ __forceinline__ void get_end(int (&v)[N], const int4* ends, int which, int o) {
+#pragma unroll
+    for (int e = 0; e < N; e += 4) {
+        const int4 four = o < O ? ends[(which * O_PADDED + o + e) / 4] : make_int4(0, 0, 0, 0);
+        v[e] = four.x, v[e + 1] = four.y, v[e + 2] = four.z, v[e + 3] = four.w;
+    }
+}
+struct Outputs {
+    signed char* y;
+    const signed char *residual, *x_tile;
+    const int* places;
+    const int4* ends;
+    Output to;
+
+    template <int N> __device__ __forceinline__ void finish(int m, int o, const int (&sum)[N]) const {  // of dw's row m
+        const int place = places[m], column = output_at(m % TILE_W) + 1;
+        int bits[N];
+        float scale[N];
+        get_end(bits, ends, 1, o);
+#pragma unroll
+        for (int e = 0; e < N; ++e) scale[e] = __int_as_float(bits[e]);
+        const signed char* const in_x = x_tile + (m / (TILE_H * TILE_W) * IN_H + m / TILE_W % TILE_H + 1) * X_ROW +
+                                        (column % 2 * EVENS + column / 2) * ROW1 + o;
+        const signed char* const more = !RESIDUAL ? nullptr : ADDS_X ? in_x : residual + place + o;
+        finish_whole<SMALL_PROJECT, ADDS_X>(y + place + o, sum, scale, more, place < 0 ? 0 : O - o, to);
+    }
+};
+
+// Of 16 hidden channels what a lane needs of the weights.
+struct Channels {
     unsigned w1[EXPAND ? K_STEPS : 1][4];
-    End of_hidden[2], of_dw[2];  // of the two halves of 16 channels: 4t + 2·half and the next
+    End hidden[2], dw[2];  // of the two halves of 16 channels: 4t + 2·half and the next
     int hidden_begin[2][4], dw_begin[2][4];
-    const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;  // the channel whose weights this lane's row are
-#pragma unroll
-    for (int k = 0; EXPAND && k < K_STEPS; ++k)
-        ldmatrix_x4(w1[k], stage + (channel + mine) * ROW1 + k * 32 +
-                               (HALF_STEP && k == K_STEPS - 1 ? 0 : lane / 8 % 2 * 16));
-    const int* const ends = (const int*)(stage + ENDS) + channel + 4 * t;
-#pragma unroll
-    for (int i = 0; i < 6; ++i) {
-        if (!EXPAND && i < 3) continue;
-        const int4 four = *(const int4*)(ends + i * SLICE);
-        const int v[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            End& end = i < 3 ? of_hidden[e / 2] : of_dw[e / 2];
-            int(&begin)[4] = i < 3 ? hidden_begin[e / 2] : dw_begin[e / 2];
-            // zeros that the compiler does not know: of one register it makes copies for every product
-            if (i % 3 == 0) begin[e % 2] = v[e] + spot.none[0], begin[2 + e % 2] = v[e] + spot.none[1];
-            if (i % 3 == 1) end.multiplier[e % 2] = __int_as_float(v[e]);
-            // an fma of three even registers, or three odd ones, takes a cycle more
-            if (i % 3 == 2) end.offset[1 - e % 2] = __int_as_float(v[e]);
-        }
-    }
     unsigned taps[3][2][2];  // by rows of taps, halves of channels, columns of taps
+
+    __device__ __forceinline__ void load(const signed char* stage, int channel, const Spot& spot, int lane) {
+        const int g = lane / 4, t = lane % 4;
+        const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;  // the channel whose weights this lane's row are
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const uint2* const w2 = (const uint2*)(stage + W2) + (channel + g / 2 * 4 + 2 * half + g % 2) * 3;
+        for (int k = 0; EXPAND && k < K_STEPS; ++k)
+            ldmatrix_x4(w1[k], stage + (channel + mine) * ROW1 + k * 32 +
+                                   (HALF_STEP && k == K_STEPS - 1 ? 0 : lane / 8 % 2 * 16));
+        const int* const ends = (const int*)(stage + ENDS) + channel + 4 * t;
 #pragma unroll
-        for (int ky = 0; ky < 3; ++ky) {
-            const uint2 two = w2[ky];
-            taps[ky][half][0] = g / 2 == t ? two.x : 0, taps[ky][half][1] = g / 2 == t ? two.y : 0;
+        for (int i = 0; i < 6; ++i) {
+            if (!EXPAND && i < 3) continue;
+            const int4 four = *(const int4*)(ends + i * SLICE);
+            const int v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                End& end = i < 3 ? hidden[e / 2] : dw[e / 2];
+                int(&begin)[4] = i < 3 ? hidden_begin[e / 2] : dw_begin[e / 2];
+                // zeros that the compiler does not know: of one register it makes copies for every product
+                if (i % 3 == 0) begin[e % 2] = v[e] + spot.none[0], begin[2 + e % 2] = v[e] + spot.none[1];
+                if (i % 3 == 1) end.multiplier[e % 2] = __int_as_float(v[e]);
+                // an fma of three even registers, or three odd ones, takes a cycle more
+                if (i % 3 == 2) end.offset[1 - e % 2] = __int_as_float(v[e]);
+            }
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const uint2* const w2 = (const uint2*)(stage + W2) + (channel + g / 2 * 4 + 2 * half + g % 2) * 3;
+#pragma unroll
+            for (int ky = 0; ky < 3; ++ky) {
+                const uint2 two = w2[ky];
+                taps[ky][half][0] = g / 2 == t ? two.x : 0, taps[ky][half][1] = g / 2 == t ? two.y : 0;
+            }
         }
     }
-#pragma unroll 1
-    for (int item = first_item; item < ITEMS; item += PIXEL_WARPS) {
-        Place at[FRAGMENTS];
+};
+
+// Of an item: where a lane finds its pixels, and where its outputs go.
+struct Item {
+    Place at[FRAGMENTS];
+    signed char* to;
+    int down;
+
+    __device__ __forceinline__ Item(const signed char* x_tile, signed char* dw, signed char* spare, int item, int channel,
+                                    const Spot& spot, int lane) {
+        const int g = lane / 4;
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; ++f) {
             // this lane's row of x for ldmatrix, and its two pixels
@@ -205,111 +258,133 @@ __device__ __forceinline__ void slide(const signed char* x_tile, signed char* dw
         const int o = STRIDE == 2 ? i : 2 * (SIDE_BY_SIDE ? i % 4 : i) + second, column = unit % SEGMENTS * SEGMENT + o;
         const bool stored = o < SEGMENT && column < TILE_W && unit < UNITS;
         const int row0 = unit / (SEGMENTS * STRIPS) * TILE_H + unit / SEGMENTS % STRIPS * STRIP;
-        signed char* const to = stored ? dw + (row0 * TILE_W + place_of(column)) * ROW + channel : spare;
-        const int down = stored ? TILE_W * ROW : 0;
+        to = stored ? dw + (row0 * TILE_W + place_of(column)) * ROW + channel : spare;
+        down = stored ? TILE_W * ROW : 0;
+    }
+};
 
-        unsigned under[2] = {};  // of a stem: the pixels of the image that the next row needs as well
-        const auto expand_row = [&](int(&d)[FRAGMENTS][2][4], int y) {
-            if constexpr (STEM) {
-                const unsigned* const words = (const unsigned*)(at[0].from + y * X_ROW);
-                unsigned a[3][2];
+// 16 bytes of x, the i-th of a tile: where they come from (below 0: zeros), and where they go to.
+constexpr int UNITS_OF_X = ceil_div(C, 16), COUNT_X = STEM ? 0 : IMAGES * IN_H * IN_W * UNITS_OF_X;
+struct UnitOfX {
+    int from, to;
+
+    __device__ __forceinline__ void set(int i, const Spot& spot, int N) {
+        const int pixel = i / UNITS_OF_X, k = i % UNITS_OF_X * 16, column = pixel % IN_W, row = pixel / IN_W;
+        const int image = spot.n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
+        const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;
+        from = inside ? ((image * H + iy) * W + ix) * C + k : -1;
+        to = row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1 + k;
+    }
+    __device__ __forceinline__ void fetch(int i, const signed char* x, signed char* x_tile) const {
+        const int left = C - i % UNITS_OF_X * 16;
+        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + to), x + (from < 0 ? 0 : from), from < 0 ? 0 : left);
+    }
+};
+
+// A row after the other of an item's hidden pixels.
+template <bool EXACT>
+__device__ __forceinline__ void walk(const Channels& of, const Item& item, int x_channel, const Spot& spot, int lane) {
+    unsigned under[2] = {};  // of a stem: the pixels of the image that the next row needs as well
+    const auto expand_row = [&](int(&d)[FRAGMENTS][2][4], int y) {
+        if constexpr (STEM) {
+            const unsigned* const words = (const unsigned*)(item.at[0].from + y * X_ROW);
+            unsigned a[3][2];
 #pragma unroll
-                for (int ky = 0; ky < 3; ++ky)
+            for (int ky = 0; ky < 3; ++ky)
 #pragma unroll
-                    for (int p = 0; p < 2; ++p)
-                        a[ky][p] = ky == 0 && y > 0 ? under[p] : words[ky * (PATCH / 4) + 2 * p];
-                under[0] = a[2][0], under[1] = a[2][1];
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    mma_bytes<false>(d[0][half], {a[0][0], a[0][1], a[1][0], a[1][1]},
-                                     {w1[0][2 * half], w1[0][2 * half + 1]}, hidden_begin[half]);
-                    mma_bytes_k16<false>(d[0][half], a[2], w1[1][2 * half]);
-                }
-                return;
-            }
-#pragma unroll
-            for (int f = 0; f < FRAGMENTS; ++f) {
-#pragma unroll
-                for (int k = 0; EXPAND && !STEM && k < K_STEPS; ++k)
-                    if (HALF_STEP && k == K_STEPS - 1) {
-                        unsigned a[2];
-                        ldmatrix_x2(a, at[f].from + y * X_ROW + k * 32);
-#pragma unroll
-                        for (int half = 0; half < 2; ++half)
-                            if (k == 0) mma_bytes_k16<false>(d[f][half], a, w1[k][2 * half], hidden_begin[half]);
-                            else mma_bytes_k16<false>(d[f][half], a, w1[k][2 * half]);
-                    } else {
-                        unsigned a[4];
-                        ldmatrix_x4(a, at[f].from + y * X_ROW + k * 32 + lane / 16 * 16);
-#pragma unroll
-                        for (int half = 0; half < 2; ++half) {
-                            const unsigned b[2] = {w1[k][2 * half], w1[k][2 * half + 1]};
-                            if (k == 0) mma_s8(d[f][half], a, b, hidden_begin[half]);
-                            else mma_s8(d[f][half], a, b);
-                        }
-                    }
-                if constexpr (!EXPAND) {
-                    unsigned two[2];
-                    ldmatrix_x2(two, at[f].from + y * X_ROW + x_channel);
-                    d[f][0][0] = (int)two[0], d[f][0][1] = (int)two[1];
-                }
-            }
-        };
-        int acc[STRIP][2][4];
-        const auto store_row = [&](int r) {
-            int v[2][4];
-#pragma unroll
-            for (int e = 0; e < 8; ++e)
-                v[e / 4][e % 4] = code_of<EXACT, ODD>(acc[r][e / 4][e % 4], of_dw[e / 4].multiplier[e % 2],
-                                                      of_dw[e / 4].offset[e % 2]);
-            stmatrix_x2(to + r * down, {pack_unsigned(v[0][0], v[0][1], v[1][0], v[1][1]),
-                                        pack_unsigned(v[0][2], v[0][3], v[1][2], v[1][3])});
-        };
-        // The next row is expanded before this one is convolved, and outputs are stored a row later: see sliding.h.
-        int d[2][FRAGMENTS][2][4];
-        expand_row(d[0], 0);
-#pragma unroll
-        for (int y = 0; y < ROWS; ++y) {
-            if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
-            if (y > 2 && (y - 3) % STRIDE == 0) store_row((y - 3) / STRIDE);
-            unsigned here[FRAGMENTS][2], next[FRAGMENTS][2];
-#pragma unroll
-            for (int f = 0; f < FRAGMENTS; ++f) {
-                const bool inside =
-                    (y > 0 && y < ROWS - 1 && OUT_H % TILE_H == 0) || (unsigned)(at[f].row + y) < H;
-                const unsigned real = inside ? at[f].columns : 0;
-                const int(&sums)[2][4] = d[y % 2][f];
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    unsigned four;
-                    if constexpr (EXPAND) {
-                        int v[4];
-#pragma unroll
-                        for (int e = 0; e < 4; ++e)
-                            v[e] = code_of<EXACT, ODD>(sums[half][e], of_hidden[half].multiplier[e % 2],
-                                                       of_hidden[half].offset[e % 2]);
-                        four = pack_unsigned(v[0], v[1], v[2], v[3]);
-                    } else four = __byte_perm(sums[0][0], sums[0][1], half ? 0x7632 : 0x5410);
-                    here[f][half] = (four & real) | (spot.zeros & ~real);
-                    next[f][half] = __shfl_sync(ALL, here[f][half], (lane + 4) % 32);
-                }
-            }
+                for (int p = 0; p < 2; ++p)
+                    a[ky][p] = ky == 0 && y > 0 ? under[p] : words[ky * (PATCH / 4) + 2 * p];
+            under[0] = a[2][0], under[1] = a[2][1];
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                unsigned a[4] = {here[0][half], 0, 0, next[0][half]};
-                if constexpr (STRIDE == 1) a[1] = a[2] = __byte_perm(here[0][half], next[0][half], 0x5432);
-                else a[1] = here[1][half], a[2] = next[0][half], a[3] = next[1][half];
+                mma_bytes<false>(d[0][half], {a[0][0], a[0][1], a[1][0], a[1][1]},
+                                 {of.w1[0][2 * half], of.w1[0][2 * half + 1]}, of.hidden_begin[half]);
+                mma_bytes_k16<false>(d[0][half], a[2], of.w1[1][2 * half]);
+            }
+            return;
+        }
 #pragma unroll
-                for (int ky = 0; ky < 3; ++ky) {
-                    const int r = (y - ky) / STRIDE;
-                    if (y < ky || r * STRIDE != y - ky || r >= STRIP) continue;
-                    if (ky == 0) mma_bytes<EXPAND>(acc[r][half], a, taps[ky][half], dw_begin[half]);
-                    else mma_bytes<EXPAND>(acc[r][half], a, taps[ky][half]);
+        for (int f = 0; f < FRAGMENTS; ++f) {
+#pragma unroll
+            for (int k = 0; EXPAND && !STEM && k < K_STEPS; ++k)
+                if (HALF_STEP && k == K_STEPS - 1) {
+                    unsigned a[2];
+                    ldmatrix_x2(a, item.at[f].from + y * X_ROW + k * 32);
+#pragma unroll
+                    for (int half = 0; half < 2; ++half)
+                        if (k == 0) mma_bytes_k16<false>(d[f][half], a, of.w1[k][2 * half], of.hidden_begin[half]);
+                        else mma_bytes_k16<false>(d[f][half], a, of.w1[k][2 * half]);
+                } else {
+                    unsigned a[4];
+                    ldmatrix_x4(a, item.at[f].from + y * X_ROW + k * 32 + lane / 16 * 16);
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const unsigned b[2] = {of.w1[k][2 * half], of.w1[k][2 * half + 1]};
+                        if (k == 0) mma_s8(d[f][half], a, b, of.hidden_begin[half]);
+                        else mma_s8(d[f][half], a, b);
+                    }
                 }
+            if constexpr (!EXPAND) {
+                unsigned two[2];
+                ldmatrix_x2(two, item.at[f].from + y * X_ROW + x_channel);
+                d[f][0][0] = (int)two[0], d[f][0][1] = (int)two[1];
             }
         }
-        store_row(STRIP - 1);
+    };
+    int acc[STRIP][2][4];
+    const auto store_row = [&](int r) {
+        int v[2][4];
+#pragma unroll
+        for (int e = 0; e < 8; ++e)
+            v[e / 4][e % 4] = code_of<EXACT, ODD>(acc[r][e / 4][e % 4], of.dw[e / 4].multiplier[e % 2],
+                                                  of.dw[e / 4].offset[e % 2]);
+        stmatrix_x2(item.to + r * item.down, {pack_unsigned(v[0][0], v[0][1], v[1][0], v[1][1]),
+                                              pack_unsigned(v[0][2], v[0][3], v[1][2], v[1][3])});
+    };
+    // The next row is expanded before this one is convolved, and outputs are stored a row later: see sliding.h.
+    int d[2][FRAGMENTS][2][4];
+    expand_row(d[0], 0);
+#pragma unroll
+    for (int y = 0; y < ROWS; ++y) {
+        if (y + 1 < ROWS) expand_row(d[(y + 1) % 2], y + 1);
+        if (y > 2 && (y - 3) % STRIDE == 0) store_row((y - 3) / STRIDE);
+        unsigned here[FRAGMENTS][2], next[FRAGMENTS][2];
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; ++f) {
+            const bool inside =
+                (y > 0 && y < ROWS - 1 && OUT_H % TILE_H == 0) || (unsigned)(item.at[f].row + y) < H;
+            const unsigned real = inside ? item.at[f].columns : 0;
+            const int(&sums)[2][4] = d[y % 2][f];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                unsigned four;
+                if constexpr (EXPAND) {
+                    int v[4];
+#pragma unroll
+                    for (int e = 0; e < 4; ++e)
+                        v[e] = code_of<EXACT, ODD>(sums[half][e], of.hidden[half].multiplier[e % 2],
+                                                   of.hidden[half].offset[e % 2]);
+                    four = pack_unsigned(v[0], v[1], v[2], v[3]);
+                } else four = __byte_perm(sums[0][0], sums[0][1], half ? 0x7632 : 0x5410);
+                here[f][half] = (four & real) | (spot.zeros & ~real);
+                next[f][half] = __shfl_sync(ALL, here[f][half], (lane + 4) % 32);
+            }
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            unsigned a[4] = {here[0][half], 0, 0, next[0][half]};
+            if constexpr (STRIDE == 1) a[1] = a[2] = __byte_perm(here[0][half], next[0][half], 0x5432);
+            else a[1] = here[1][half], a[2] = next[0][half], a[3] = next[1][half];
+#pragma unroll
+            for (int ky = 0; ky < 3; ++ky) {
+                const int r = (y - ky) / STRIDE;
+                if (y < ky || r * STRIDE != y - ky || r >= STRIP) continue;
+                if (ky == 0) mma_bytes<EXPAND>(acc[r][half], a, of.taps[ky][half], of.dw_begin[half]);
+                else mma_bytes<EXPAND>(acc[r][half], a, of.taps[ky][half]);
+            }
+        }
     }
+    store_row(STRIP - 1);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -325,8 +400,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     signed char* const stages = dws + DWS * DW_SIZE + SPARE;            // [STAGES][STAGE]
     signed char* const w3s = stages + STAGES * STAGE;                   // [W3S][O_PADDED][ROW]
     int* const places = (int*)(w3s + W3S * W3_SIZE);  // [M_OUT]: of a row of dw, where its outputs begin in y, or -1
-    int4* const mail = (int4*)(places + M_OUT);       // [SPLIT - 1][MINE][THREADS][NEAR / 4]: the other blocks' sums
-    Mailbox* const box = (Mailbox*)(mail + (SPLIT - 1) * MINE * (MAIL / 16));
+    int4* const ends = (int4*)(places + M_OUT);       // [2][O_PADDED / 4]: of outputs, bias and multiplier
+    float4* const mail = (float4*)(ends + ENDS_OUT / 16);  // [SPLIT][PART]: all blocks' sums
+    Mailbox* const box = (Mailbox*)(mail + SPLIT * PART);
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
     const int rank = SPLIT > 1 ? (int)cluster_rank() : 0, tile = blockIdx.x / SPLIT;
     const int own = (SLICES - rank + SPLIT - 1) / SPLIT;  // slices: rank, rank + SPLIT, …
@@ -343,6 +419,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             cp_async_16((k < STAGE / 16 ? stage : w3) + k, from + k);
         cp_async_commit();
     };
+    for (int i = threadIdx.x; i < O / 2; i += THREADS) {
+        const int end = i / (O / 4), k = i % (O / 4);
+        const int* const from = end ? (const int*)project_multiplier : project_bias;
+        cp_async_16(ends + end * (O_PADDED / 4) + k, from + 4 * k);
+    }
     fetch_slice(0);
     if constexpr (SPLIT > 1) {
         if (threadIdx.x == 0) box->open();
@@ -358,6 +439,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
             ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
 
+    const int early_channel = warp / PIXEL_WARPS * 16, early_item = warp % PIXEL_WARPS;
+    Channels early_of;
+    const Item early(x_tile, dws, spare, early_item, early_channel, spot, lane);
+    UnitOfX of_x[EARLY ? TURNS_X : 1];
+    if constexpr (EARLY) {
+        cp_async_wait<0>();
+        __syncthreads();
+        early_of.load(stages, early_channel, spot, lane);
+#pragma unroll
+        for (int j = 0; j < TURNS_X; ++j) of_x[j].set(threadIdx.x + j * THREADS, spot, N);
+    }
     wait_for_inputs();  // until here nothing depends on the kernel before
 
     if constexpr (STEM) {  // 4 pixels of 3 numbers at a time, all of them inside or outside of the image
@@ -388,15 +480,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         }
     }
-    constexpr int PIECES = ceil_div(C, 16);
-    for (int i = threadIdx.x; !STEM && i < IMAGES * IN_H * IN_W * PIECES; i += THREADS) {
-        const int pixel = i / PIECES, k = i % PIECES * 16, column = pixel % IN_W, row = pixel / IN_W;
-        const int image = n0 + row / IN_H, iy = spot.iy0 + row % IN_H, ix = spot.ix0 + column;
-        const bool inside = image < N && (unsigned)iy < H && (unsigned)ix < W;
-        copy_unit<C % 16 ? 8 : 16>((uint4*)(x_tile + row * X_ROW + (column % 2 * EVENS + column / 2) * ROW1 + k),
-                                   (const signed char*)x + (inside ? ((image * H + iy) * W + ix) * C + k : 0),
-                                   inside ? C - k : 0);
-    }
+    if constexpr (EARLY) {
+#pragma unroll
+        for (int j = 0; j < TURNS_X; ++j)
+            if ((int)threadIdx.x + j * THREADS < COUNT_X)
+                of_x[j].fetch(threadIdx.x + j * THREADS, (const signed char*)x, x_tile);
+    } else
+        for (int i = threadIdx.x; i < COUNT_X; i += THREADS) {
+            UnitOfX unit;
+            unit.set(i, spot, N);
+            unit.fetch(i, (const signed char*)x, x_tile);
+        }
     cp_async_commit();
     launch_dependents();  // what follows may come and fetch its weights: behind this tile's x, and no later
 
@@ -406,7 +500,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int j = 0; j < GROUPS; ++j) {
             const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
             int b[NEAR];
-            get_row<true>(b, project_bias + o, rank == 0 ? O - o : 0);  // of a cluster one block begins with the bias
+            get_end(b, ends, 0, rank == 0 ? o : O);  // of a cluster one block begins with the bias
 #pragma unroll
             for (int m = 0; m < 2 * TILES_M; ++m)
 #pragma unroll
@@ -414,24 +508,41 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     acc[m / 2][j][e / 2][m % 2 * 2 + e % 2] = rank == 0 ? begin<SMALL_PROJECT>(b[e]) : 0;
         }
     };
+    const auto walk_item = [&](const Channels& of, const Item& item, const signed char* stage, int turn, int channel) {
+        const int x_channel = (rank + turn * SPLIT) * SLICE + channel;
+        // the multipliers of two_steps are large, those of one_step tiny
+        const bool one = ONE_STEP || ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
+        if (one) walk<false>(of, item, x_channel, spot, lane);
+        else walk<true>(of, item, x_channel, spot, lane);
+    };
     const auto slide_slice = [&](int turn) {  // of this block's slices: to dw
         const signed char* const stage = stages + turn % STAGES * STAGE;
         signed char* const dw = dws + turn % DWS * DW_SIZE;
 #pragma unroll 1
         for (int j = 0; j < PLANES; ++j) {
             const int channel = (warp / PIXEL_WARPS * PLANES + j) * 16;
-            const int all = (rank + turn * SPLIT) * SLICE + channel;
+            Channels of;
+            of.load(stage, channel, spot, lane);
             // the warps of the same channels take items in turn, from one plane to the next
             const int first = (warp + j * (PIXEL_WARPS - ITEMS % PIXEL_WARPS)) % PIXEL_WARPS;
-            // the multipliers of two_steps are large, those of one_step tiny
-            const bool one = ONE_STEP || ((const float*)(stage + ENDS))[4 * SLICE + channel] < 1;
-            if (one) slide<false>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
-            else slide<true>(x_tile, dw, spare, stage, channel, all, spot, lane, first);
+#pragma unroll 1
+            for (int i = first; i < ITEMS; i += PIXEL_WARPS)
+                walk_item(of, Item(x_tile, dw, spare, i, channel, spot, lane), stage, turn, channel);
         }
     };
+    // project's weights of 32 hidden channels, from k on, and of a group of outputs
+    const auto get_w3 = [&](unsigned(&b)[2][4], int turn, int k, int j) {
+        const signed char* const w3 = w3s + turn % W3S * W3_SIZE;
+        const int group = (warp % WARPS_N + j * WARPS_N) * GROUP;
+        if (group >= O_PADDED) return;
+#pragma unroll
+        for (int h = 0; h < GROUP / 16; ++h)
+            ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
+                                  (SLICE - k >= 32 ? lane / 8 % 2 * 16 : 0));
+    };
+    unsigned w3_ahead[W3_AHEAD ? K3 : 1][W3_AHEAD ? GROUPS : 1][2][4];
     const auto project_slice = [&](int turn) {
         const signed char* const dw = dws + turn % DWS * DW_SIZE;
-        const signed char* const w3 = w3s + turn % W3S * W3_SIZE;
 #pragma unroll
         for (int k = 0; k < SLICE; k += 32) {
             const bool whole = SLICE - k >= 32;  // else 16 channels are left
@@ -443,13 +554,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
 #pragma unroll
             for (int j = 0; j < GROUPS; ++j) {
-                const int group = (warp % WARPS_N + j * WARPS_N) * GROUP;
-                if (group >= O_PADDED) continue;
-                unsigned b[2][4];
-#pragma unroll
-                for (int h = 0; h < GROUP / 16; ++h)
-                    ldmatrix_x4(b[h], w3 + (group + 16 * h + lane / 16 * 8 + lane % 8) * ROW + k +
-                                          (whole ? lane / 8 % 2 * 16 : 0));
+                if ((warp % WARPS_N + j * WARPS_N) * GROUP >= O_PADDED) continue;
+                unsigned here[2][4];
+                if (!W3_AHEAD) get_w3(here, turn, k, j);
+                const unsigned(&b)[2][4] = W3_AHEAD ? w3_ahead[W3_AHEAD ? k / 32 : 0][W3_AHEAD ? j : 0] : here;
 #pragma unroll
                 for (int i = 0; i < TILES_M; ++i)
 #pragma unroll
@@ -467,67 +575,70 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncthreads();
     };
 
-    if constexpr (OWN == 1) {  // sums that begin only now take no registers before
+    if constexpr (EARLY) {
+        arrived();
+        if (early_item < ITEMS) walk_item(early_of, early, stages, 0, early_channel);
+        begin_sums();
+#pragma unroll
+        for (int k = 0; W3_AHEAD && k < K3; ++k)
+#pragma unroll
+            for (int j = 0; j < GROUPS; ++j) get_w3(w3_ahead[k][j], 0, 32 * k, j);
+        __syncthreads();
+        project_slice(0);
+    } else if constexpr (OWN == 1) {  // sums that begin only now take no registers before
         arrived();
         slide_slice(0);
         __syncthreads();
         begin_sums();
         project_slice(0);
     } else {
-        begin_sums();
 #pragma unroll 1
         for (int turn = 0; turn <= own; ++turn) {
             arrived();
+            if (turn == 0) begin_sums();
             if (turn + 1 < own) fetch_slice(turn + 1);
             if (turn < own) slide_slice(turn);
             if (turn > 0) project_slice(turn - 1);
         }
     }
 
-    const auto piece_of = [&](int(&sum)[NEAR], int i, int j) {
+    const Output to = {zero_point, low, high, scale_a, scale_b, shift, offset};
+    const Outputs outputs = {y, residual, x_tile, places, ends, to};
 #pragma unroll
-        for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
-    };
-    if constexpr (SPLIT > 1) {
-#pragma unroll
-        for (int p = 0; p < PIECES_OUT; ++p) {
-            if (p % SPLIT == rank) continue;
-            const int from = rank - (rank > p % SPLIT);  // of the other blocks, seen from the one that gets it
-            int sum[NEAR];
-            piece_of(sum, p / GROUPS, p % GROUPS);
-#pragma unroll
-            for (int e = 0; e < NEAR; e += 4)
-                box->send((float4*)(mail + ((from * MINE + p / SPLIT) * THREADS + threadIdx.x) * (NEAR / 4) + e / 4),
-                          p % SPLIT,
-                          make_float4(__int_as_float(sum[e]), __int_as_float(sum[e + 1]), __int_as_float(sum[e + 2]),
-                                      __int_as_float(sum[e + 3])));
-        }
-        const int mine = (PIECES_OUT - rank + SPLIT - 1) / SPLIT;
-        if (mine > 0 && threadIdx.x == 0) box->expect((SPLIT - 1) * mine * MAIL);
-        box->wait(0, mine > 0);
-    }
-#pragma unroll
-    for (int j = 0; j < GROUPS; ++j) {
-        const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
-        float scale[NEAR];
-        get_row<true>(scale, project_multiplier + o, O - o);
+    for (int j = 0; j < GROUPS; ++j)
 #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {
-            const int p = i * GROUPS + j;
-            if (p % SPLIT != rank) continue;
-            const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g, place = m < M_OUT ? places[m] : -1;
-            const int at = place + o;
+            const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g;
+            const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
+            if (m >= PIXELS_OUT || o >= O) continue;
             int sum[NEAR];
-            piece_of(sum, i, j);
 #pragma unroll
-            for (int other = 0; other < SPLIT - 1; ++other)
+            for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
+            if constexpr (SPLIT == 1) outputs.finish(m, o, sum);
+            else
 #pragma unroll
                 for (int e = 0; e < NEAR; e += 4) {
-                    const int4 more = mail[((other * MINE + p / SPLIT) * THREADS + threadIdx.x) * (NEAR / 4) + e / 4];
-                    sum[e] += more.x, sum[e + 1] += more.y, sum[e + 2] += more.z, sum[e + 3] += more.w;
+                    const int quarter = (m * O + o + e) / 4, owner = quarter / PART;
+                    float4* const letter = mail + rank * PART + quarter - owner * PART;
+                    const float4 four = make_float4(__int_as_float(sum[e]), __int_as_float(sum[e + 1]),
+                                                    __int_as_float(sum[e + 2]), __int_as_float(sum[e + 3]));
+                    if (owner == rank) *letter = four;  // a mailbox takes as long to the block itself
+                    else box->send(letter, owner, four);
                 }
-            finish_whole<SMALL_PROJECT>(y + at, sum, scale, RESIDUAL ? residual + at : nullptr, place < 0 ? 0 : O - o,
-                                        {zero_point, low, high, scale_a, scale_b, shift, offset});
+        }
+    if constexpr (SPLIT > 1) {
+        const int first = rank * PART, mine = QUARTERS < first ? 0 : QUARTERS - first < PART ? QUARTERS - first : PART;
+        __syncthreads();  // this block's own sums are there
+        if (mine > 0 && threadIdx.x == 0) box->expect((SPLIT - 1) * mine * 16);
+        box->wait(0, mine > 0);
+        for (int i = threadIdx.x; i < mine; i += THREADS) {
+            int sum[4] = {};
+#pragma unroll
+            for (int r = 0; r < SPLIT; ++r) {
+                const int4 more = *(const int4*)(mail + r * PART + i);
+                sum[0] += more.x, sum[1] += more.y, sum[2] += more.z, sum[3] += more.w;
+            }
+            outputs.finish((first + i) * 4 / O, (first + i) * 4 % O, sum);
         }
     }
 }

@@ -88,6 +88,7 @@ class Int8Tile:
         return self.alone or self.bands
 
 
+SPLITS = 1, 2, 3, 4, 5, 6, 8  # blocks of a cluster
 ALONE_COLUMNS = 14  # of outputs that a warp of alone_int8 takes
 # hidden channels that warpgroups_int8 takes at a time; outputs that a warpgroup may have
 GROUPS_SLICE, GROUPS_OUTPUTS = 64, (32, 48, 64, 80, 96)
@@ -316,11 +317,12 @@ class Int8Block:
         dw = ceil_div(tile.images * tile.tile_h * tile.tile_w, 16) * 16 * row
         slices = self.slices(tile)
         stage = (tile.slice * row_1 if self.expand else 0) + 48 * tile.slice
-        weights = min(slices, 2) * stage + min(slices, 3) * ceil_div(self.outputs, group) * group * row
+        outputs = ceil_div(self.outputs, group) * group
+        weights = min(slices, 2) * stage + min(slices, 3) * outputs * row + 8 * outputs
         mail = 0
-        if tile.split > 1:  # the other blocks' sums of this one's pieces, of 4 or 8 outputs of a pixel
-            pieces = ceil_div(self.sums(tile) // (group // 4), tile.split)
-            mail = (tile.split - 1) * pieces * 32 * tile.warps * group + 16
+        if tile.split > 1:  # the sums of all blocks, four outputs of a pixel at a time
+            quarters = tile.images * tile.tile_h * tile.tile_w * self.outputs // 4
+            mail = 16 * tile.split * ceil_div(quarters, tile.split) + 16
         return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row) + mail
 
     def sums(self, tile: Int8Tile) -> int:
@@ -375,7 +377,7 @@ class Counts:
     copied: int = 11
     out: int = 20
     product: float = 6.4
-    mail: int = 300
+    mail: int = 150
     fetched: int = 21
     alone_row: int = 8
     alone_pixels: int = 15
@@ -538,14 +540,14 @@ def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
 
 
 def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
-    """What a search measures: the first `most` candidates, of which no three have the same pixels and kernel, and
+    """What a search measures: the first `most` candidates, of which no three have the same pixels, kernel and split, and
     behind them the first ones of kernels that have less than two among these.
     """
     taken: list[Int8Tile] = []
     alike: Counter[Any] = Counter()
     of_kernel: Counter[Any] = Counter()
     for tile in candidates(block, batch):
-        shape = tile.tile_h, tile.tile_w, tile.images, tile.kind
+        shape = tile.tile_h, tile.tile_w, tile.images, tile.kind, tile.split
         if alike[shape] < 2 and (len(taken) < most or of_kernel[tile.kind] < 2):
             alike[shape] += 1
             of_kernel[tile.kind] += 1
@@ -585,9 +587,10 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
     rows, columns = block.out_size
     heights = dict.fromkeys(min(side, rows) for side in (1, 2, 4, 7, 8, 14, 16, 28))
     widths = dict.fromkeys(min(side, columns) for side in (7, 14, 28, 56))
-    sizes = [size for size in (16, 32, 48, 64, 96, 128, 144, 160, 192) if size < block.hidden + 16]
-    wholes = [size for size in sizes if block.hidden % size == 0] or sizes[:2]
-    for h, w, channels, warps in itertools.product(heights, widths, wholes, (2, 3, 4, 6, 8, 10, 12, 16)):
+    sizes = [size for size in (16, 32, 48, 64, 80, 96, 128, 144, 160, 192) if size < block.hidden + 16]
+    # a slice for each block of the largest cluster need not divide the channels
+    able = [size for size in sizes if block.hidden % size == 0 or ceil_div(block.hidden, size) == SPLITS[-1]]
+    for h, w, channels, warps in itertools.product(heights, widths, able or sizes[:2], (2, 3, 4, 5, 6, 8, 10, 12, 16)):
         if (w > 14 and w % 14) or (block.stem_h and w % 2):
             continue
         whole = (h, w) == (rows, columns) and h * w < 200
@@ -597,9 +600,9 @@ def _sliding_tiles(block: Int8Block, batch: int) -> Iterator[Int8Tile]:
             for sharing in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16):
                 if warps % sharing or channels // 16 % (warps // sharing):
                     continue
-                able = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in (1, 2, 3, 4, 5, 8)
-                        if warps % n == 0]  # fmt: skip
-                alone = min(able, key=block.sums)
+                beside = [n for n in (1, 2, 3, 4, 5, 8) if warps % n == 0]
+                tiles = [Int8Tile(h, w, images, channels, strip, warps, n, True, sharing) for n in beside]
+                alone = min(tiles, key=block.sums)
                 for split in _splits(block, alone, batch):
                     tile = replace(alone, split=split)
                     resident = block.resident(tile)
@@ -647,7 +650,7 @@ def _splits(block: Int8Block, tile: Int8Tile, batch: int) -> list[int]:
     slices, blocks = ceil_div(block.hidden, tile.slice), block.blocks(tile, batch)
     if missing("clusters") or 2 * blocks > 3 * cuda.multiprocessors():
         return [1]
-    return [n for n in (1, 2, 3, 4, 5, 6, 8) if n <= slices and blocks * n <= 3 * cuda.multiprocessors()]
+    return [n for n in SPLITS if n <= slices and blocks * n <= 3 * cuda.multiprocessors()]
 
 
 def rule(block: Int8Block, batch: int, chained: bool | None = None) -> Int8Tile | None:

@@ -39,10 +39,18 @@ CASES = [
     # without expand: the hidden channels are those of x
     (Int8Block(11, 16, 32, 32, 16, expand=False), tile(4, 14, slice=32, strip=4, warps=2), 2),
     (Int8Block(9, 9, 40, 40, 24, 2, expand=False), tile(5, 5, slice=48, strip=5, warps=1), 1),
-    # clusters of 2, 3 and 4 blocks: one has a slice less, one finishes more outputs, two finish none
+    # clusters of 2, 3 and 4 blocks: one has a slice less; 30 quarters are no multiple of 4 blocks
     (Int8Block(6, 14, 16, 80, 40), tile(2, 14, slice=16, strip=2, warps=2, pixel_warps=2, split=2), 1),
     (Int8Block(7, 7, 24, 96, 72), tile(7, 7, slice=32, strip=7, warps=4, pixel_warps=2, warps_n=2, split=3), 2),
     (Int8Block(9, 7, 16, 64, 16, 2), tile(2, 4, slice=16, strip=1, split=4, pixel_warps=2), 1),
+    # a warp has one item, so much is done before x comes: two items of x, one of 16 channels; a last slice of 8
+    (Int8Block(5, 14, 32, 64, 32), tile(2, 14, slice=64, strip=1, warps=8, warps_n=2, pixel_warps=2), 2),
+    (Int8Block(7, 7, 24, 40, 24), tile(2, 7, slice=16, strip=1, warps=1, split=3), 1),
+    (Int8Block(9, 14, 40, 80, 24, 2), tile(1, 7, slice=80, strip=1, warps=5, warps_n=5), 1),
+    # two of six blocks finish no output
+    (Int8Block(4, 4, 16, 96, 8), tile(1, 4, slice=16, strip=1, warps=1, split=6), 1),
+    # x is its own residual, without expand
+    (Int8Block(5, 9, 32, 32, 32, expand=False), tile(3, 9, slice=32, strip=3, warps=2), 2),
 ]
 
 
@@ -95,6 +103,22 @@ def test_it_is_its_three_convolutions(rng, block, tile, batch, zero):
     more = {name: given[name] for name in ("residual_scales", "residual_first")}
     want = modelled(x, parts, block.stride, zero, residual=residual, **more, residual_offset=128)
     same(inverted_residual_int8(nhwc(x), *there, **given, residual_offset=128, residual=nhwc(residual)), want)
+
+
+OWN = [case for case in CASES if case[0].stride == 1 and case[0].channels == case[0].outputs]
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize(("block", "tile", "batch"), OWN)
+def test_x_may_be_its_own_residual(rng, block, tile, batch, small):
+    """Then it is read from shared memory. small: whether project's sums are; if not, their end is another one."""
+    x, (parts, there) = image_of(rng, block, batch), parts_of(rng, block, 5)
+    there[2] = replace(there[2], small=small)
+    scales = int8.residual_scales((0.9, parts[2].zero_point), (1.1, 6), (1.3, -2))
+    on_device = nhwc(x)
+    given = {"residual": on_device, "residual_scales": scales, "input_zero_point": 5, "tile": tile}
+    want = modelled(x, parts, 1, 5, residual=x, residual_scales=scales)
+    same(inverted_residual_int8(on_device, *there, **given), want)
 
 
 PICTURES = ("float32", "float16")
@@ -165,5 +189,7 @@ def test_it_has_no_findings(rng, block, tile, batch):
     """Neither out of bounds nor racing nor reading what nobody wrote."""
     x, (_, there) = nhwc(image_of(rng, block, batch)), parts_of(rng, block, 5)
     given = {"stride": block.stride, "input_zero_point": 5, "tile": tile}
+    if (block, tile, batch) in OWN:
+        given |= {"residual": x, "residual_scales": int8.residual_scales((0.9, 5), (1.1, 6), (1.3, -2))}
     (report,) = trace_call(lambda: inverted_residual_int8(x, *there, **given), None)
     assert not report.findings

@@ -6,6 +6,7 @@
 //   finish_whole<SMALL>(y, sum, multiplier, residual, left, to)     the same for 4 or 8 outputs of whole pieces; sums begin at
 //                                       begin<SMALL>, see requantize.h; with a residual SMALL is of the product, and
 //                                       2 or 3 if also the sum is clamped to −128 … 127: add_four
+//   finish<WHOLE, true>, finish_whole<SMALL, true>      with a residual that lies in shared memory
 //   get_row<WHOLE>(v, from, left)       N neighbouring int or float; zeros where there are none
 //
 // With a residual both roundings take place that the convolution and the addition make one after the other: to int8 in full
@@ -48,14 +49,21 @@ template <bool WHOLE, int N, class T> __device__ __forceinline__ void get_row(T 
     }
 }
 
-template <bool WHOLE, int N>
+// Bytes of a residual, from shared memory (HERE) or from global memory.
+template <bool HERE, int N> __device__ __forceinline__ typename Bytes<N>::type bytes_of(const signed char* residual) {
+    const typename Bytes<N>::type* const from = (const typename Bytes<N>::type*)residual;
+    if constexpr (HERE) return *from;
+    else return __ldg(from);
+}
+
+template <bool WHOLE, bool HERE = false, int N>
 __device__ __forceinline__ void finish(signed char* y, const int (&sum)[N], const float (&multiplier)[N], const signed char* residual,
                                        int left, const Output& to) {
     if (left <= 0) return;
     int v[N];
     if (residual) {
         union { typename Bytes<N>::type all; unsigned words[N / 4]; } more;
-        if constexpr (WHOLE) more.all = __ldg((const typename Bytes<N>::type*)residual);
+        if constexpr (WHOLE) more.all = bytes_of<HERE, N>(residual);
 #pragma unroll
         for (int e = 0; e < N; ++e) {
             const int b = WHOLE ? byte_of(more.words[e / 4], e % 4) : e < left ? residual[e] : 0;
@@ -114,10 +122,10 @@ __device__ __forceinline__ unsigned add_words(unsigned product, unsigned residua
     }
     return pack(v[0], v[1], v[2], v[3]);
 }
-template <int SMALL, int N>
+template <int SMALL, bool HERE = false, int N>
 __device__ __forceinline__ void finish_whole(signed char* y, const int (&sum)[N], const float (&m)[N], const signed char* residual, int left,
                                              const Output& to) {
-    if constexpr (SMALL == 0) return finish<true>(y, sum, m, residual, left, to);
+    if constexpr (SMALL == 0) return finish<true, HERE>(y, sum, m, residual, left, to);
     if (left <= 0) return;
     union Words { typename Bytes<N>::type all; unsigned words[N / 4]; } out, more;
 #pragma unroll
@@ -126,7 +134,7 @@ __device__ __forceinline__ void finish_whole(signed char* y, const int (&sum)[N]
         out.words[e / 4] = requantize_four<SMALL>(four, m[e], m[e + 1], m[e + 2], m[e + 3], to.zero_point, -128, 127);
     }
     if (residual) {
-        more.all = __ldg((const typename Bytes<N>::type*)residual);
+        more.all = bytes_of<HERE, N>(residual);
 #pragma unroll
         for (int i = 0; i < N / 4; ++i) out.words[i] = add_words<(SMALL >= 2)>(out.words[i], more.words[i], to);
     }
