@@ -31,15 +31,15 @@
 //   int8.requantize for some sum, a channel takes three, or four if a hidden zero point is odd (ODD): such channels lie
 //   together (blocks_int8.py).
 //
-//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, integers, go to the
-//   blocks that finish them (cluster.h, Mailbox), each of which has as many of the tile's outputs:
+//   SPLIT blocks, a cluster, share a tile: each takes every SPLIT-th slice, and its sums of outputs, integers, go to
+//   the blocks that finish them (cluster.h, Mailbox), each of which has as many of the tile's outputs:
 //
 //     block 0's registers ──┬──► sums[0][PART] ─┐
 //     block 1's registers ──┼──► sums[1][PART] ─┼─► + ──► y, of this block's quarters
 //     …                     └──► …             ─┘      in the shared memory of the block that finishes them
 //
-// One barrier a slice: dw has two buffers, project works a slice behind. Of few images a block has one slice, and a warp
-// one item: then all that needs no x is done while the kernel in front of this one still runs (EARLY).
+// One barrier a slice: dw has two buffers, project works a slice behind. Of few images a block has one slice, and a
+// warp one item: then all that needs no x is done while the kernel in front of this one still runs (PREPARES).
 #include "block_int8.h"
 #include "unit.h"
 
@@ -85,12 +85,12 @@ constexpr int SUMS_SIZE = SPLIT > 1 ? SPLIT * PART * 16 + 16 : 0;
 constexpr int ENDS_OUT = 8 * O_PADDED;  // of outputs, bias and multiplier
 constexpr int SHARED =
     X_SIZE + DWS * DW_SIZE + SPARE + STAGES * STAGE + W3S * W3_SIZE + 4 * M_OUT + ENDS_OUT + SUMS_SIZE;
-// EARLY: a warp has one item of 16 channels, so what it needs of the weights, and where its x lies, is in registers when
-// the kernel before ends. W3_AHEAD: so are project's weights when dw is there
+// PREPARES: a warp has one item of 16 channels, so what it needs of the weights, and where its x lies, is in registers
+// when the kernel before ends. W3_AHEAD: so are project's weights when dw is there
 constexpr int TURNS_X = ceil_div(IMAGES * IN_H * IN_W * ceil_div(C, 16), THREADS);
-constexpr bool EARLY = OWN == 1 && PLANES == 1 && ITEMS <= PIXEL_WARPS && !STEM && TURNS_X <= 4;
+constexpr bool PREPARES = OWN == 1 && PLANES == 1 && ITEMS <= PIXEL_WARPS && !STEM && TURNS_X <= 4;
 constexpr int K3 = ceil_div(SLICE, 32);
-constexpr bool W3_AHEAD = EARLY && K3 * GROUPS <= 6;
+constexpr bool W3_AHEAD = PREPARES && K3 * GROUPS <= 6;
 static_assert(SLICE % (16 * WARPS_C) == 0 && TILE_H % STRIP == 0 && WARPS % WARPS_N == 0 && WARPS % PIXEL_WARPS == 0 &&
                   (TILE_W <= 14 || TILE_W % 14 == 0) && (STEM || C % 8 == 0) && O % 8 == 0 && HIDDEN % 8 == 0,
               "tile");
@@ -186,7 +186,8 @@ struct Channels {
 
     __device__ __forceinline__ void load(const signed char* stage, int channel, const Spot& spot, int lane) {
         const int g = lane / 4, t = lane % 4;
-        const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;  // the channel whose weights this lane's row are
+        // the channel whose weights this lane's row are
+        const int mine = 4 * (lane % 8 / 2) + 2 * (lane / 16) + lane % 2;
 #pragma unroll
         for (int k = 0; EXPAND && k < K_STEPS; ++k)
             ldmatrix_x4(w1[k], stage + (channel + mine) * ROW1 + k * 32 +
@@ -226,8 +227,8 @@ struct Item {
     signed char* to;
     int down;
 
-    __device__ __forceinline__ Item(const signed char* x_tile, signed char* dw, signed char* spare, int item, int channel,
-                                    const Spot& spot, int lane) {
+    __device__ __forceinline__ Item(const signed char* x_tile, signed char* dw, signed char* spare, int item,
+                                    int channel, const Spot& spot, int lane) {
         const int g = lane / 4;
 #pragma unroll
         for (int f = 0; f < FRAGMENTS; ++f) {
@@ -439,14 +440,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int i = PIXELS_OUT * ROW / 4 + threadIdx.x; i < DW_SIZE / 4; i += THREADS)
             ((unsigned*)(dws + b * DW_SIZE))[i] = 0;
 
-    const int early_channel = warp / PIXEL_WARPS * 16, early_item = warp % PIXEL_WARPS;
-    Channels early_of;
-    const Item early(x_tile, dws, spare, early_item, early_channel, spot, lane);
-    UnitOfX of_x[EARLY ? TURNS_X : 1];
-    if constexpr (EARLY) {
+    const int my_channel = warp / PIXEL_WARPS * 16, my_item = warp % PIXEL_WARPS;
+    Channels prepared;
+    const Item prepared_item(x_tile, dws, spare, my_item, my_channel, spot, lane);
+    UnitOfX of_x[PREPARES ? TURNS_X : 1];
+    if constexpr (PREPARES) {
         cp_async_wait<0>();
         __syncthreads();
-        early_of.load(stages, early_channel, spot, lane);
+        prepared.load(stages, my_channel, spot, lane);
 #pragma unroll
         for (int j = 0; j < TURNS_X; ++j) of_x[j].set(threadIdx.x + j * THREADS, spot, N);
     }
@@ -480,7 +481,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         }
     }
-    if constexpr (EARLY) {
+    if constexpr (PREPARES) {
 #pragma unroll
         for (int j = 0; j < TURNS_X; ++j)
             if ((int)threadIdx.x + j * THREADS < COUNT_X)
@@ -575,9 +576,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncthreads();
     };
 
-    if constexpr (EARLY) {
+    if constexpr (PREPARES) {
         arrived();
-        if (early_item < ITEMS) walk_item(early_of, early, stages, 0, early_channel);
+        if (my_item < ITEMS) walk_item(prepared, prepared_item, stages, 0, my_channel);
         begin_sums();
 #pragma unroll
         for (int k = 0; W3_AHEAD && k < K3; ++k)

@@ -540,8 +540,9 @@ def candidates(block: Int8Block, batch: int) -> list[Int8Tile]:
 
 
 def shortlist(block: Int8Block, batch: int, most: int) -> list[Int8Tile]:
-    """What a search measures: the first `most` candidates, of which no three have the same pixels, kernel and split, and
-    behind them the first ones of kernels that have less than two among these.
+    """What a search measures: the first `most` candidates, of which no three have the same pixels, kernel and split.
+
+    And behind them the first ones of kernels that have less than two among these.
     """
     taken: list[Int8Tile] = []
     alike: Counter[Any] = Counter()

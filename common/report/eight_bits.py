@@ -4,7 +4,7 @@ eight_bits.inputs(recorded)   by batch size, fp16's time, the bytes and the mult
 eight_bits.table(recorded)    times and energy in int8 beside fp16
 eight_bits.blocks(batch)      times of fused blocks in int8 and in fp16, by the size of their images
 eight_bits.mixes(recorded)    cycles of a scheduler for instructions of int8 blocks, alone and together
-eight_bits.fp8(recorded)      1×1 convolutions of the 7×7 stage in fp16, int8 and fp8
+eight_bits.fp8(recorded)      1×1 convolutions of the 7×7 stage in fp16, int8 and fp8, by cuBLAS
 """
 
 import json
@@ -25,7 +25,7 @@ from .tables import NETWORK, card_and_date, fp16_beside_int8
 
 NO_RECORDS = "no records yet: `python -m common {} --save` makes them on a GPU"
 KINDS = ("fma", "cvt.pack", "mma k32")  # of instructions that `mixes` shows
-FP8 = ("torch-fp16", "torch-int8", "torch-fp8", "ours-fp16", "ours-int8")
+FP8 = ("torch-fp16", "torch-int8", "torch-fp8")  # that `fp8` shows
 
 
 def _of(recorded: Results, suite: str, precision: str, **more: Any) -> dict[int, Record]:
@@ -197,10 +197,10 @@ def table(recorded: Results) -> None:
         metered = row["measured_us"] if None not in now and len(row["measured_us"]) == 2 else now
         if any(abs(one / other - 1) > SAME for one, other in zip(metered, now, strict=True) if other):
             us8, us16 = metered
-            times = f"{us8:,.0f} µs in int8, {us16:,.0f} µs in fp16"
-            print(f"Energy at batch {row['batch']}: of networks that took {times}.")
+            times = f"int8 took {us8:,.0f} µs, fp16 {us16:,.0f} µs"
+            print(f"Energies at batch {row['batch']}: metered in other runs, in which {times}.")
     unknown = [f"{row['batch']}" for row in found if row["mj"] is None]
-    energies = f"energy in int8 at batch {', '.join(unknown)}"
+    energies = f"energy at batch {', '.join(unknown)}"
     missing = [*["ONNX Runtime in int8"] * ("onnxruntime_us" not in kept), *[energies] * bool(unknown)]
     if missing:
         print(f"Not recorded on this card: {', '.join(missing)}.")
@@ -221,8 +221,7 @@ def fp8(recorded: Results) -> None:
         cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
         print(f"{f'{case}, b{batch}':<36}" + "".join(f"{text:>12}" for text in cells))
     most = max(batch for _, batch in by)
-    ways = {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16"}  # ours: int8 by mma, fp16 by wgmma
-    for name, beside in ways.items():
+    for name, beside in {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16"}.items():
         ratios = [
             row[name]["median_us"] / row[beside]["median_us"]
             for (_, batch), row in by.items()
