@@ -117,8 +117,7 @@ def errors_by_layer(rows: Mapping[str, Sequence[float]], label: str = "relative 
     axes.set(yscale="log", xlabel="layer", ylabel=label)
     axes.grid(axis="y", color="0.92")
     axes.legend(frameon=False, fontsize=10.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    # one digit, as the next ones differ from processor to processor
-    said = "; ".join(f"{name}: median {np.median(row):.1g}, largest {max(row):.1g}" for name, row in rows.items())
+    said = "; ".join(f"{name}: median {np.median(row):.2g}, largest {max(row):.2g}" for name, row in rows.items())
     return Drawing(figure, f"Dots of the {label} against the layer, on a logarithmic axis. {said}.")
 
 

@@ -198,7 +198,7 @@ def table(recorded: Results) -> None:
         if any(abs(one / other - 1) > SAME for one, other in zip(metered, now, strict=True) if other):
             us8, us16 = metered
             times = f"int8 took {us8:,.0f} µs, fp16 {us16:,.0f} µs"
-            print(f"Energies at batch {row['batch']}: metered in other runs, in which {times}.")
+            print(f"Energies at batch {row['batch']}: of an earlier run, in which {times}.")
     unknown = [f"{row['batch']}" for row in found if row["mj"] is None]
     energies = f"energy at batch {', '.join(unknown)}"
     missing = [*["ONNX Runtime in int8"] * ("onnxruntime_us" not in kept), *[energies] * bool(unknown)]

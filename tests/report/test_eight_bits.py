@@ -107,7 +107,7 @@ def test_both_energies_are_of_one_process(capsys):
     assert (row["mj"], row["fp16_mj"]) == (1.5, 2.0)
     eight_bits.table(found)
     said = capsys.readouterr().out
-    assert "batch 256: metered in other runs, in which int8 took 81 µs, fp16 92 µs" in said
+    assert "batch 256: of an earlier run, in which int8 took 81 µs, fp16 92 µs" in said
     assert "energy at" not in said
     for one, us in zip(energies, (81.0, 79.0), strict=False):  # within 2 % of the times in the table
         one["time_us"] = us
