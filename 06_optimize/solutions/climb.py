@@ -2,12 +2,12 @@ def climb(starts, near, ask, budget):
     """(tile, us): the fastest tile that hill climbing found with at most `budget` questions.
 
     starts: tiles, in the order in which climbs begin. near(tile): a list of similar tiles.
-    ask(tile): its µs; remember them, a tile that is known is no new question. A step asks for
-    all tiles near the current one, and goes to the fastest of them if that is faster than the
-    current one. If none is faster, the next climb begins at the next start, known or not. The
-    search ends when there are no more starts, or when a new question would exceed the budget,
-    also within a step; what was asked until then counts. There is at least one start, and the
-    budget is at least 1.
+    ask(tile): its µs; remember them in a dictionary, a known tile is no new question. A step
+    asks for all tiles near the current one, and goes to the fastest of them if that is faster
+    than the current one. If none is faster, the next climb begins at the next start, known or
+    not. The search ends when there are no more starts, or when a new question would exceed the
+    budget, also within a step; what was asked until then counts. There is at least one start,
+    and the budget is at least 1.
     """
     # BEGIN SOLUTION
     # write: climb from each start, count questions, remember all µs

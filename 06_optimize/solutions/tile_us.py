@@ -9,9 +9,9 @@ def tile_us(n):
     thread block: warps; slices of hidden channels; expand, depthwise, project: multiply-adds;
     weights, inputs, outputs: bytes. Per clock cycle, each of the 132 multiprocessors does
     about 1,000 multiply-adds on tensor cores (expand, project) or 60 in the depthwise layer,
-    and gets 40 bytes from L2. A thread block waits about 1,000 cycles for its first bytes, and
-    100 in each slice. A thread block by itself with w < 8 warps computes 8 / w times as
-    long. 1 µs is 1,750 cycles.
+    and loads or stores 40 bytes. A thread block waits about 1,000 cycles for its first bytes,
+    and 100 in each slice. A thread block by itself with w < 8 warps computes 8 / w times as
+    long; it loads as fast as with 8. 1 µs is 1,750 cycles.
     """
     # BEGIN SOLUTION
     # write: waves × cycles of a wave
