@@ -1,7 +1,7 @@
 def overlapped_us(kernel_times, boundary_us, visible_us):
     """µs from the start of the first kernel to the end of the last one.
 
-    kernel_times: a tuple (prologue_us, body_us, programmatic) per kernel, in launch order.
+    kernel_times: a list of (prologue_us, body_us, programmatic), in launch order; not empty.
     boundary_us: in an ordinary launch, from the previous body's end to the start of the
         prologue. The body follows the prologue.
     visible_us: in a programmatic launch, from the previous body's end until its writes are

@@ -11,7 +11,7 @@ extern "C" __global__ void pointwise(const float* x, const float* w, float* y, i
     // BEGIN SOLUTION
     // write: what can be done while the previous kernel still runs
     // write: wait, all threads; then what needs x
-    // write: y
+    // write: store y
     for (int i = t; i < 8 * 16; i += 64) s[i] = w[i];
     __syncthreads();
     wait_for_inputs();
