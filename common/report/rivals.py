@@ -95,12 +95,13 @@ def show(recorded: Results) -> None:
 def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tuple[str, int], tuple[float, float]]:
     """Print µs from host to host of ours and of cuDNN, and their ratio beside the one of pictures in GPU memory.
 
-    Returns (ratio from host to host, ratio in GPU memory) by (precision, batch). In one process the ratio has its
-    confidence interval; †: cuDNN's was timed in another process than ours; §: ours, from host to host, is of an earlier
-    version of our engine than in GPU memory, or of a later one. Batches without both are left out.
+    Returns (ratio from host to host, ratio in GPU memory) by (precision, batch). In GPU memory: with rotating buffers,
+    by the same version of the engine, if both were recorded so; else the newest, and if they are of another version
+    than ours from host to host, that has a §. In one process a ratio has its confidence interval; †: cuDNN's was timed
+    in another process than ours. Batches without both are left out.
     """
     age, ages = list(recorded.runs).index, set[str]()
-    found, apart = {}, False
+    found, apart, older = {}, False, False
     for error_class, precision in CLASSES.items():
         for batch, column in columns(recorded, error_class, batches).items():
             keys = {"case": tables.HOST, "precision": precision, "batch": batch}
@@ -109,13 +110,15 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
             if ours is None or theirs is None or "cudnn" not in column:
                 continue
             here, there = ours["run"], column["ours"].record["run"]
-            mark = ""
-            if recorded.runs[here].get("commit") != recorded.runs[there].get("commit"):
+            mark, inside = "", _rotating(recorded, precision, batch, recorded.runs[here].get("commit"))
+            another = recorded.runs[here].get("commit") != recorded.runs[there].get("commit")
+            older |= another and inside is not None
+            if another and inside is None:
                 mark = tables.OTHER_PROGRAM
                 ages.add("an earlier" if age(here) < age(there) else "a later")
             one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
             ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]
-            found[precision, batch] = ratio, times_ours(column, "cudnn")
+            found[precision, batch] = ratio, times_ours(column, "cudnn") if inside is None else inside
             apart |= one is None
             interval = f" ({one['low']:.3f} – {one['high']:.3f})" if one else ""
             print(
@@ -127,7 +130,20 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
         print(textwrap.fill(tables.NOT_BESIDE, WIDTH))
     if ages:
         print(f"{tables.OTHER_PROGRAM} {' or '.join(sorted(ages))} version of our engine than in GPU memory")
+    if older:
+        print("of ours an earlier version, the same in GPU memory, there with rotating buffers")
     return found
+
+
+def _rotating(recorded: Results, precision: str, batch: int, commit: str | None) -> float | None:
+    """cuDNN's time over ours with rotating buffers, both recorded at that commit; None without them."""
+    keys = {"suite": "network", "case": tables.NETWORK, "mode": "rotating", "precision": precision, "batch": batch}
+    sides = (
+        [r for r in results.find(recorded, **keys, implementation=name) if recorded.runs[r["run"]]["commit"] == commit]
+        for name in ("ours", "cudnn")
+    )
+    ours, theirs = map(results.fastest, sides)
+    return theirs["median_us"] / ours["median_us"] if ours and theirs else None
 
 
 def draw(recorded: Results) -> None:

@@ -77,3 +77,17 @@ def test_from_host_to_host_of_two_processes_says_so(recorded, tmp_path, capsys):
     assert found == {("fp16", 1): (4.0, 5.0)}
     shown = capsys.readouterr().out
     assert "cuDNN    400† µs: 4.00×, in GPU memory" in shown and tables.NOT_BESIDE[:40] in shown
+
+
+def test_beside_times_from_host_to_host_stand_those_of_the_same_version(recorded, tmp_path, capsys):
+    """If both sides were recorded at that commit with rotating buffers; else the newest, with a mark."""
+    folder, older = tmp_path / "card", H200 | {"commit": "abc1234"}
+    host = [from_host(100.0), from_host(300.0, "cudnn", ratios={"ours": INTERVAL["ours"] | {"median": 3.0}})]
+    results.save(folder, "host", older, host)
+    results.save(folder, "one side", older, [network("ours", 80.0, mode="rotating")])
+    assert rivals.from_host(results.load(folder)) == {("fp16", 1): (3.0, 5.0)}
+    assert "version of our engine than in GPU memory" in capsys.readouterr().out
+    results.save(folder, "the other", older, [network("cudnn", 320.0, mode="rotating")])
+    assert rivals.from_host(results.load(folder)) == {("fp16", 1): (3.0, 4.0)}
+    said = capsys.readouterr().out
+    assert "in GPU memory 4.00×" in said and "the same in GPU memory, there with rotating buffers" in said
