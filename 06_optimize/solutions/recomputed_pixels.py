@@ -5,8 +5,8 @@ def recomputed_pixels(height, width, stride, tile_h, tile_w):
     this stride reads. A thread block computes tile_h × tile_w output pixels; tiles cover all
     of the output, the last ones may reach beyond it. For its tile a thread block computes the
     whole rectangle of hidden pixels that the windows of the tile read, also what lies outside
-    the image. But where a tile is as high as the output, or higher, it computes the `height`
-    rows that there are, and no others; and where it is as wide, or wider, the `width` columns.
+    the image. But where a tile is as high as the output (none is higher) it computes the
+    `height` rows that there are, and no others; and where it is as wide, the `width` columns.
     """
     # BEGIN SOLUTION
     # write: how often a hidden pixel is computed on average
