@@ -1,8 +1,8 @@
-// int8_finish: what follows the sums of a convolution with a residual. acc (P, O) int32,
-// residual and y (P, O) int8, multiplier (O) float. One thread per element.
-//   conv: the convolution's output as a code, from −128 to 127; its zero point is zero_point
-//   y:    the sum of section 2 by two fma, the inner one with the residual. A ReLU6 follows
-//         the addition, in codes a clamp to low … high
+// int8_finish: what follows the sums of a convolution with a residual. acc (P, O) int32, with
+// the bias; residual and y (P, O) int8, multiplier (O) float. One thread per element.
+//   conv: round(acc · multiplier) + zero_point, a code from −128 to 127
+//   y:    the sum of section 2 by two fma, the inner one with the residual, rounded. A ReLU6
+//         follows the addition: in codes y is clamped to low … high
 extern "C" __global__ void int8_finish(const int* acc, const float* multiplier,
                                        const signed char* residual, signed char* y, int P,
                                        int O, int zero_point, int low, int high, float scale_a,
