@@ -218,6 +218,6 @@ def test_a_stage_whose_sums_are_not_small_runs_block_by_block(quantized, monkeyp
     assert sum(told.startswith("inverted_residual_int8") for told in net.plan(x.shape).told) == 1
 
 
-@pytest.mark.parametrize(("images", "whether"), [(1, False), (2, True)])
-def test_one_image_is_left_to_separate_kernels(images, whether):
+@pytest.mark.parametrize(("images", "whether"), [(1, False), (8, False), (9, True)])
+def test_few_images_are_left_to_separate_kernels(images, whether):
     assert chosen_stage([block(64, 384, 64)] * 2, images) is whether
