@@ -1,4 +1,4 @@
-// three_tf32: D (16×8) = A (16×K) · B (K×8) with fp32's accuracy on tensor cores. K is a
+// three_tf32: D (16×8) = A (16×K) · B (K×8) by three products of TF32 on tensor cores. K is a
 // multiple of 8. A block is one warp.
 // requires: sm_80
 #include "ptx.h"
