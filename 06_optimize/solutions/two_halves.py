@@ -4,7 +4,8 @@ import numpy as np
 def two_halves(x, bound):
     """(high, low, scale): scale · x = high + low, nearly, for float32 numbers |x| ≤ bound.
 
-    scale: the largest power of two with scale · bound ≤ 2¹⁵, as a float; bound > 0.
+    scale: the largest power of two with scale · bound ≤ 2¹⁵, as a float, so that high stays
+    finite; bound > 0.
     high: scale · x rounded to float16. low: what high lacks of scale · x, rounded to float16.
     x: an array of any shape. high and low: float16 arrays of the same shape.
     """

@@ -131,7 +131,7 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
     if ages:
         print(f"{tables.OTHER_PROGRAM} {' or '.join(sorted(ages))} version of our engine than in GPU memory")
     if older:
-        print("of ours an earlier version, the same in GPU memory, there with rotating buffers")
+        print("all of one earlier version of our engine; in GPU memory: with rotating buffers")
     return found
 
 

@@ -90,4 +90,4 @@ def test_beside_times_from_host_to_host_stand_those_of_the_same_version(recorded
     results.save(folder, "the other", older, [network("cudnn", 320.0, mode="rotating")])
     assert rivals.from_host(results.load(folder)) == {("fp16", 1): (3.0, 4.0)}
     said = capsys.readouterr().out
-    assert "in GPU memory 4.00×" in said and "the same in GPU memory, there with rotating buffers" in said
+    assert "in GPU memory 4.00×" in said and "in GPU memory: with rotating buffers" in said
