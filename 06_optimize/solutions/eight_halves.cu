@@ -1,7 +1,7 @@
 // clamp_halves: y[i] = x[i] held between 0 and 6, for i < n. x and y begin at multiples of 16
-// bytes, n is any number. Thread i has the eight halves from 8·i on: one access of 16 bytes, a
-// uint4, where there are eight, and one by one where the array ends before. There are at least
-// as many threads as groups of eight; the last group may have fewer halves.
+// bytes, n is any number. Thread i has the eight halves from 8·i on: one load and one store of
+// 16 bytes, a uint4, where there are eight; one by one where the array ends before. There are
+// at least as many threads as groups of eight; the last group may have fewer halves.
 #include <cuda_fp16.h>
 __device__ __half held(__half x) {
     float value = __half2float(x);

@@ -1,5 +1,5 @@
 def recomputed_pixels(height, width, stride, tile_h, tile_w):
-    """The number of hidden pixels that a fused kernel computes, over that of the image.
+    """How many hidden pixels a fused kernel computes, divided by how many the image has.
 
     height, width: of the hidden channels, which a 3×3 depthwise convolution with padding 1 and
     this stride reads. A thread block computes tile_h × tile_w output pixels; tiles cover all

@@ -1,10 +1,10 @@
 def whole_speed_up(steps, faster):
     """How many times faster the network becomes if the steps of some kinds become faster.
 
-    steps: tuples (kind, count, us): so many steps of this kind take so long each. A kind may
-    have several tuples. faster: {kind: factor}, so many times faster the steps of that kind
-    become; a factor may be below 1, for a change that costs something, and math.inf for a step
-    that is gone. Kinds that are not in it stay as they are.
+    steps: tuples (kind, count, us): count steps of this kind, which take us microseconds each.
+    A kind may have several tuples. faster: {kind: factor}; the steps of that kind become this
+    many times faster. A factor may be below 1, for a change that costs something, and math.inf
+    for steps that are gone. Kinds that are not in it stay as they are; at least one is left.
     """
     # BEGIN SOLUTION
     # write: the network's speed-up
