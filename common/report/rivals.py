@@ -100,8 +100,8 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
     than ours from host to host, that has a §. In one process a ratio has its confidence interval; †: cuDNN's was timed
     in another process than ours. Batches without both are left out.
     """
-    age, ages = list(recorded.runs).index, set[str]()
-    found, apart, older = {}, False, False
+    age, ages, others = list(recorded.runs).index, set[str](), set[str]()
+    found, apart = {}, False
     for error_class, precision in CLASSES.items():
         for batch, column in columns(recorded, error_class, batches).items():
             keys = {"case": tables.HOST, "precision": precision, "batch": batch}
@@ -110,12 +110,11 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
             if ours is None or theirs is None or "cudnn" not in column:
                 continue
             here, there = ours["run"], column["ours"].record["run"]
-            mark, inside = "", _rotating(recorded, precision, batch, recorded.runs[here].get("commit"))
-            another = recorded.runs[here].get("commit") != recorded.runs[there].get("commit")
-            older |= another and inside is not None
-            if another and inside is None:
-                mark = tables.OTHER_PROGRAM
-                ages.add("an earlier" if age(here) < age(there) else "a later")
+            mark, commit = "", recorded.runs[here].get("commit")
+            inside = _rotating(recorded, precision, batch, commit)
+            if commit != recorded.runs[there].get("commit"):
+                mark = tables.OTHER_PROGRAM if inside is None else ""
+                (ages if mark else others).add("an earlier" if age(here) < age(there) else "a later")
             one = theirs.get("ratios", {}).get("ours") if theirs["run"] == ours["run"] else None
             ratio = one["median"] if one else theirs["median_us"] / ours["median_us"]
             found[precision, batch] = ratio, times_ours(column, "cudnn") if inside is None else inside
@@ -130,16 +129,23 @@ def from_host(recorded: Results, batches: Sequence[int] = (1, 8, 32)) -> dict[tu
         print(textwrap.fill(tables.NOT_BESIDE, WIDTH))
     if ages:
         print(f"{tables.OTHER_PROGRAM} {' or '.join(sorted(ages))} version of our engine than in GPU memory")
-    if older:
-        print("all of one earlier version of our engine; in GPU memory: with rotating buffers")
+    if others:
+        words = " or ".join(sorted(others))
+        print(f"all of {words} version of our engine; in GPU memory: with rotating buffers")
     return found
 
 
 def _rotating(recorded: Results, precision: str, batch: int, commit: str | None) -> float | None:
-    """cuDNN's time over ours with rotating buffers, both recorded at that commit; None without them."""
+    """cuDNN's time over ours with rotating buffers, both recorded at that commit; None without them or a commit."""
+    if commit is None:
+        return None
     keys = {"suite": "network", "case": tables.NETWORK, "mode": "rotating", "precision": precision, "batch": batch}
     sides = (
-        [r for r in results.find(recorded, **keys, implementation=name) if recorded.runs[r["run"]]["commit"] == commit]
+        [
+            r
+            for r in results.find(recorded, **keys, implementation=name)
+            if recorded.runs[r["run"]].get("commit") == commit
+        ]
         for name in ("ours", "cudnn")
     )
     ours, theirs = map(results.fastest, sides)
