@@ -193,8 +193,16 @@ MUTANTS = [
         "a block of a cluster leaves out its own sums", f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(
-        "int8-cluster-first", "common/optimize/sliding_int8.cu", "outputs.finish((first + i) * 4 / O,",
-        "outputs.finish(first * 4 / O,", "quarters are finished as those of a block's first pixel",
+        "int8-cluster-first", "common/optimize/sliding_int8.cu", "sums_at(first + i)", "sums_at(first)",
+        "quarters are finished as those of a block's first pixel", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-cluster-halves", "common/optimize/sliding_int8.cu", "t * 8 + half * 4);", "t * 8 + (1 - half) * 4);",
+        "the two quarters of a thread change places", f"{INT8_SLIDING} -k convolutions",
+    ),
+    Mutant(
+        "int8-cluster-pixels", "common/optimize/sliding_int8.cu", "group / (O / 32) * 8 + row",
+        "group / (O / 32) * 8 + (row & 6)", "of two pixels that a warp sends at once one is finished twice",
         f"{INT8_SLIDING} -k convolutions",
     ),
     Mutant(

@@ -79,8 +79,11 @@ constexpr int ENDS = EXPAND ? SLICE * ROW1 : 0, W2 = ENDS + 24 * SLICE, STAGE = 
 constexpr int W3_SIZE = O_PADDED * ROW, DWS = OWN > 1 ? 2 : 1, STAGES = DWS, W3S = OWN < 3 ? OWN : 3;
 // project: a warp's tiles of 16 pixels and its groups of outputs, of which a thread holds neighbours
 constexpr int TILES_M = ceil_div(M_OUT / 16, WARPS_M), GROUPS = ceil_div(O_PADDED / GROUP, WARPS_N);
-// of a cluster: a quarter is four neighbouring sums of a pixel, and each block finishes PART of them
-constexpr int QUARTERS = PIXELS_OUT * O / 4, PART = ceil_div(QUARTERS, SPLIT);
+// of a cluster: a quarter is four neighbouring sums of a pixel, and each block finishes PART of them. BY_LANES: those
+// that a warp sends at once, of 8 pixels, lie side by side; else those of a pixel
+constexpr bool BY_LANES = O % 32 == 0;
+constexpr int SENT = BY_LANES ? ceil_to(PIXELS_OUT, 8) : PIXELS_OUT;  // pixels
+constexpr int QUARTERS = SENT * O / 4, PART = ceil_div(QUARTERS, SPLIT);
 constexpr int SUMS_SIZE = SPLIT > 1 ? SPLIT * PART * 16 + 16 : 0;
 constexpr int ENDS_OUT = 8 * O_PADDED;  // of outputs, bias and multiplier
 constexpr int SHARED =
@@ -133,6 +136,17 @@ __device__ __forceinline__ unsigned codes_of(uint2 v, const Real& to) {
     const unsigned short a = v.x, b = v.x >> 16, c = v.y, d = v.y >> 16;
     return codes_of(make_float4(__half2float(__ushort_as_half(a)), __half2float(__ushort_as_half(b)),
                                 __half2float(__ushort_as_half(c)), __half2float(__ushort_as_half(d))), to);
+}
+
+// Where four sums from output o on, of dw's row m, lie among the quarters; and what lies at a place.
+__device__ __forceinline__ int quarter_of(int m, int o) {
+    if (!BY_LANES) return (m * O + o) / 4;
+    return ((m / 8 * (O / 32) + o / 32) * 2 + o / 4 % 2) * 32 + m % 8 * 4 + o / 8 % 4;
+}
+__device__ __forceinline__ int2 sums_at(int quarter) {  // (m, o)
+    if (!BY_LANES) return make_int2(quarter * 4 / O, quarter * 4 % O);
+    const int t = quarter % 4, row = quarter / 4 % 8, half = quarter / 32 % 2, group = quarter / 64;
+    return make_int2(group / (O / 32) * 8 + row, group % (O / 32) * 32 + t * 8 + half * 4);
 }
 
 struct Spot {
@@ -611,7 +625,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int i = 0; i < 2 * TILES_M; ++i) {
             const int m = (warp / WARPS_N + i / 2 * WARPS_M) * 16 + i % 2 * 8 + g;
             const int o = (warp % WARPS_N + j * WARPS_N) * GROUP + t * NEAR;
-            if (m >= PIXELS_OUT || o >= O) continue;
+            if (m >= (SPLIT > 1 ? SENT : PIXELS_OUT) || o >= O) continue;
             int sum[NEAR];
 #pragma unroll
             for (int e = 0; e < NEAR; ++e) sum[e] = acc[i / 2][j][e / 2][i % 2 * 2 + e % 2];
@@ -619,7 +633,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             else
 #pragma unroll
                 for (int e = 0; e < NEAR; e += 4) {
-                    const int quarter = (m * O + o + e) / 4, owner = quarter / PART;
+                    const int quarter = quarter_of(m, o + e), owner = quarter / PART;
                     float4* const letter = mail + rank * PART + quarter - owner * PART;
                     const float4 four = make_float4(__int_as_float(sum[e]), __int_as_float(sum[e + 1]),
                                                     __int_as_float(sum[e + 2]), __int_as_float(sum[e + 3]));
@@ -639,7 +653,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 const int4 more = *(const int4*)(mail + r * PART + i);
                 sum[0] += more.x, sum[1] += more.y, sum[2] += more.z, sum[3] += more.w;
             }
-            outputs.finish((first + i) * 4 / O, (first + i) * 4 % O, sum);
+            const int2 at = sums_at(first + i);
+            outputs.finish(at.x, at.y, sum);
         }
     }
 }

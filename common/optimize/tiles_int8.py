@@ -321,7 +321,9 @@ class Int8Block:
         weights = min(slices, 2) * stage + min(slices, 3) * outputs * row + 8 * outputs
         mail = 0
         if tile.split > 1:  # the sums of all blocks, four outputs of a pixel at a time
-            quarters = tile.images * tile.tile_h * tile.tile_w * self.outputs // 4
+            pixels = tile.images * tile.tile_h * tile.tile_w
+            pixels = ceil_div(pixels, 8) * 8 if self.outputs % 32 == 0 else pixels  # of a warp's rows, see BY_LANES
+            quarters = pixels * self.outputs // 4
             mail = 16 * tile.split * ceil_div(quarters, tile.split) + 16
         return x + min(slices, 2) * dw + 512 * tile.warps + weights + 4 * (dw // row) + mail
 

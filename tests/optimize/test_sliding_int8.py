@@ -49,6 +49,9 @@ CASES = [
     (Int8Block(9, 14, 40, 80, 24, 2), tile(1, 7, slice=80, strip=1, warps=5, warps_n=5), 1),
     # two of six blocks finish no output
     (Int8Block(4, 4, 16, 96, 8), tile(1, 4, slice=16, strip=1, warps=1, split=6), 1),
+    # clusters whose blocks exchange 32·n outputs, of 8 pixels at once: an odd number of pixels, and fewer than 8
+    (Int8Block(7, 7, 32, 96, 32), tile(7, 7, slice=32, strip=7, warps=4, pixel_warps=2, split=3), 1),
+    (Int8Block(5, 7, 24, 96, 64), tile(1, 7, slice=48, strip=1, warps=3, split=2), 2),
     # x is its own residual, without expand
     (Int8Block(5, 9, 32, 32, 32, expand=False), tile(3, 9, slice=32, strip=3, warps=2), 2),
 ]
