@@ -496,9 +496,10 @@ def inverted_residual_int8(
         numbers = (n, *hidden_end, *ends[-2].numbers[:3], *numbers_of_y)
     build = functools.partial(_compiled, name, options(block, tile) + switches, cuda.backend())
     kernel = prepared(f"{KERNEL}/{kind}", build, programmatic)
-    cuda.allow_shared(kernel, block.shared(tile))
+    shared = block.reserved(tile)
+    cuda.allow_shared(kernel, shared)
     grid, threads = block.blocks(tile, n), 32 * tile.warps
-    kernel((grid,), (threads,), (layouts.as_stored(x), *weights, *stored, *numbers), shared_mem=block.shared(tile))
+    kernel((grid,), (threads,), (layouts.as_stored(x), *weights, *stored, *numbers), shared_mem=shared)
     return out
 
 

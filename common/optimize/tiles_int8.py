@@ -267,6 +267,17 @@ class Int8Block:
             return min(by_memory, REGISTERS // (min(168, self.registers(tile)) * 32 * tile.warps), 64 // tile.warps)
         return min(by_memory, REGISTERS // (self.registers(tile) * 32 * tile.warps), 2048 // (32 * tile.warps))
 
+    def reserved(self, tile: Int8Tile) -> int:
+        """Bytes of shared memory that a launch asks for: of single warps so many that tile.blocks fit and no more.
+
+        A multiprocessor that the kernel before leaves early would otherwise get several, and others none: the launch
+        may begin before that kernel has ended, and has at most tile.blocks for each multiprocessor.
+        """
+        if not tile.alone:
+            return self.shared(tile)
+        too_many = (cuda.shared_memory() + 1024) // (tile.blocks + 1)  # with the 1024 that the system takes of a block
+        return max(self.shared(tile), (too_many // 128 + 1) * 128 - 1024)
+
     def shared(self, tile: Int8Tile) -> int:
         """Bytes of shared memory of a thread block, as the kernel's SHARED."""
         if tile.chained:

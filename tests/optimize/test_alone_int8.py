@@ -10,6 +10,7 @@ from test_sliding_int8 import PICTURES, SCALES, compared, image_of, parts_of, qu
 from tiers import long
 
 from common import cuda
+from common.cuda.device import as_if
 from common.kernels import int8
 from common.kernels.traced import trace_call
 from common.optimize import blocks_int8
@@ -48,6 +49,18 @@ STEMS = [
     (Int8Block(4, 14, 3, 32, 16, 1, True, 8, 28), tile(2, 3), 2),
     (Int8Block(3, 14, 3, 32, 16, 1, True, 5, 28), tile(1, 2), 1),
 ]
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_as_many_blocks_share_a_multiprocessor_as_a_tile_says(blocks):
+    """Of an H200: 228 KiB for all, of which a block takes 1 KiB besides its own."""
+    block, small = Int8Block(28, 28, 16, 32, 16), tile(1, 2, blocks)
+    with as_if(90, 132, 232_448):
+        assert block.reserved(small) > block.shared(small)
+        assert 233_472 // (block.reserved(small) + 1024) == blocks
+        large = tile(7, 3, 1)
+        wide = Int8Block(14, 14, 160, 960, 160)
+        assert wide.reserved(large) == wide.shared(large) > 116_000
 
 
 @pytest.fixture
