@@ -31,10 +31,10 @@ def tune(
 ) -> list[Trial]:  # fmt: skip
     """Search tiles within a network (ONNX ModelProto or path), and cache each that is kept when it is found.
 
-    seconds: for each dtype and batch, compilation included. tried: candidates of a block. save_to: a further file for
-    the tiles. times: a file of the suite "candidates", whose fastest tiles are tried, but not of int8, whose tiles are
-    timed first. trials_to: a CSV file that gets a row per trial, at once. timer: as for search.search. Errors as of
-    tuning.tune.
+    seconds: of trials, for each dtype and batch, after the candidates are compiled. tried: candidates of a block.
+    save_to: a further file for the tiles. times: a file of the suite "candidates", whose fastest tiles are tried, but
+    not of int8, whose tiles are timed first. trials_to: a CSV file that gets a row per trial, at once. timer: as for
+    search.search. Errors as of tuning.tune.
     """
     console = console or Console(highlight=False)
     if wrong := [dtype for dtype in dtypes if dtype not in (*DTYPES, INT8)]:
@@ -50,10 +50,10 @@ def tune(
             trials = _trials(model, dtype, batch, tried, console, timer)
             with console.status("compiling"):
                 some = trials.compiled(known, tried)
-            left = seconds - (perf_counter() - start)
-            console.print(f"batch {batch}, {dtype}: {left:.0f} of {seconds:.0f} s are left after compilation")
+            took = perf_counter() - start
+            console.print(f"batch {batch}, {dtype}: candidates compiled in {took:.0f} s, trials for {seconds:.0f} s")
             found: list[Trial] = []
-            for trial in descend(trials, some, timer or medians, left):
+            for trial in descend(trials, some, timer or medians, seconds):
                 found.append(trial)
                 if trials_to is not None:
                     _note(trial, trials, trials_to)

@@ -252,7 +252,9 @@ def tune(
     save_to: Annotated[Path | None, typer.Option(help="A file to keep the tiles in, besides the cache.")] = None,
     in_network: Annotated[
         float | None,
-        typer.Option(min=0, help="Try tiles within the network, for so many seconds per dtype and batch."),
+        typer.Option(
+            min=0, help="Try tiles within the network, for so many seconds per dtype and batch, after compilation."
+        ),
     ] = None,
     times: Annotated[
         Path | None, typer.Option(help="With --in-network: a candidates.csv, whose fastest tiles are tried.")
