@@ -4,7 +4,7 @@ def channel_spread(weight):
 
     weight: (out_channels, in_channels / groups, kH, kW), float32 or float64, finite. The range
     of a channel is the largest absolute value of its weights. Channels whose weights are all 0
-    are left out; without any other the spread is 1.
+    are left out; if no channel is left, the spread is 1.
     """
     # BEGIN SOLUTION
     # write: the ratio of the widest to the narrowest range

@@ -2,13 +2,11 @@ import numpy as np
 
 
 def ratio_of(samples, a, b):
-    """time(a) / time(b) from samples that were taken in turn: the median of the rounds'
-    ratios.
+    """time(a) / time(b) from samples: the median of the rounds' ratios.
 
-    samples: tuples (name, µs) in the order in which they were taken. A round has one sample
-    of each name; there may be more names than a and b. The i-th sample of a and the i-th of
-    b belong to round i, whichever came first in it. ValueError if a and b have not been
-    sampled equally often.
+    samples: tuples (name, µs) in the order in which they were taken; there may be more names
+    than a and b. The i-th sample of a and the i-th of b are round i, whichever came first.
+    ValueError if a and b have not been sampled equally often.
     """
     # BEGIN SOLUTION
     # write: the median of the rounds' ratios

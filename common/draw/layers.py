@@ -224,5 +224,5 @@ def outputs(found: Sequence[tuple[str, int]]) -> Drawing:
         plots.outputs(kinds, sizes),
         f"Bars: million elements of output of each of the {len(found)} convolutions, in execution order, coloured by"
         " kind, with a thin line between blocks. Expand and depthwise tensors near the input are by far the largest;"
-        " project tensors are small everywhere, and all tensors become smaller towards the end.",
+        " most project tensors are small, and tensors mostly become smaller towards the end.",
     )
