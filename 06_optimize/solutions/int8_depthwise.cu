@@ -2,7 +2,7 @@
 // weight (C, 3): a word per row of taps, the taps from left to right in bytes 0, 1, 2, byte 3
 // is 0. bias (C) int32 contains −input_zero_point · Σ w; multiplier (C). A thread computes
 // four channels of one pixel; there are H · W · C / 4 threads or more.
-#include "requantize.h"  // requantize(…), pack(a, b, c, d): four codes as a word
+#include "requantize.h"  // requantize(…), pack(a, b, c, d): a word, a in byte 0
 #include "taps.h"        // transpose(p): 4 pixels of 4 channels → 4 channels of 4 pixels
 
 extern "C" __global__ void int8_depthwise(const signed char* x, const int* weight,

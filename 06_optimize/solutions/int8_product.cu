@@ -3,7 +3,7 @@
 // by row; bias (O) int32, multiplier (O) float, one per output channel. C is a multiple of 32,
 // P and O may be anything. A block is one warp and computes 16×8 of y: the rows from
 // 16 · blockIdx.y on, the columns from 8 · blockIdx.x on.
-// mma_s8(d, a, b); requantize(acc, multiplier, zero_point, low, high):
+// the header has mma_s8(d, a, b) and requantize(acc, multiplier, zero_point, low, high)
 #include "requantize.h"
 
 extern "C" __global__ void int8_product(const signed char* x, const signed char* w,

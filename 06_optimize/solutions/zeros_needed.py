@@ -3,7 +3,7 @@ def zeros_needed(dense, full, empty, box):
     dense one, or None.
 
     dense: µs of the dense kernel, whatever is zero. full: µs of the skipping one when nothing
-    is zero. empty: µs when all is zero, which is what looking for zeros costs; below full.
+    is zero. empty: µs when all is zero, reading x and testing it; below full.
     Between them its time falls with the share of boxes it skips, in a straight line. It skips
     a box of `box` numbers only if all of them are zero; each number is zero by itself,
     whatever its neighbours are. 0.0: skipping is never slower. None: it always is.
