@@ -74,7 +74,7 @@ def blocks(batch: int) -> dict[int, tuple[float, float]]:
             before = times.get(block.height, (0.0, 0.0))
             times[block.height] = before[0] + int8, before[1] + fp16
             counts[block.height] = counts.get(block.height, 0) + 1
-    print(f"{'pixels':<10}{'blocks':>8}{'int8, µs':>12}{'fp16, µs':>12}{'int8 over fp16':>18}")
+    print(f"{'input':<10}{'blocks':>8}{'int8, µs':>12}{'fp16, µs':>12}{'int8 over fp16':>18}")
     for rows, (int8, fp16) in times.items():
         print(f"{f'{rows}×{rows}':<10}{counts[rows]:>8}{int8:>12.1f}{fp16:>12.1f}{int8 / fp16:>18.2f}")
     return times
@@ -206,9 +206,12 @@ def table(recorded: Results) -> None:
         print(f"Not recorded on this card: {', '.join(missing)}.")
 
 
-def fp8(recorded: Results) -> None:
-    """Print the suite "fp8": µs of each product, a line per layer and batch size, and the errors of the formats."""
-    found = find(recorded, suite="fp8")
+def fp8(recorded: Results, batch: int | None = None) -> None:
+    """Print the suite "fp8": µs of each product, a line per layer, and the errors of the formats.
+
+    batch: of this batch size only; else a line per layer and batch size.
+    """
+    found = find(recorded, suite="fp8", **({} if batch is None else {"batch": batch}))
     if not found:
         print(NO_RECORDS.format("bench fp8"))
         return
@@ -217,15 +220,15 @@ def fp8(recorded: Results) -> None:
     for r in found:
         by.setdefault((r["case"], r["batch"]), {})[r["implementation"]] = r
     print(f"{'':<36}" + "".join(f"{name:>12}" for name in FP8))
-    for (case, batch), row in sorted(by.items(), key=lambda item: (item[0][1], item[0][0])):
+    for (case, of), row in sorted(by.items(), key=lambda item: (item[0][1], item[0][0])):
         cells = (f"{row[name]['median_us']:.2f}" if name in row else "–" for name in FP8)
-        print(f"{f'{case}, b{batch}':<36}" + "".join(f"{text:>12}" for text in cells))
-    most = max(batch for _, batch in by)
+        print(f"{f'{case}, b{of}':<36}" + "".join(f"{text:>12}" for text in cells))
+    most = max(of for _, of in by)
     for name, beside in {"torch-int8": "torch-fp16", "torch-fp8": "torch-fp16"}.items():
         ratios = [
             row[name]["median_us"] / row[beside]["median_us"]
-            for (_, batch), row in by.items()
-            if batch == most and {name, beside} <= row.keys()
+            for (_, of), row in by.items()
+            if of == most and {name, beside} <= row.keys()
         ]
         if ratios:
             print(f"batch {most}, time of {name} over {beside}: {min(ratios):.2f} to {max(ratios):.2f}")

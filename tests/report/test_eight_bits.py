@@ -49,7 +49,11 @@ def test_the_times_of_int8_stand_beside_those_of_fp16(capsys):
     assert {row["batch"] for row in eight_bits.rows(recorded)} >= {32, 256}
     assert all(row["ratio"] > 0 for row in eight_bits.rows(recorded))
     eight_bits.fp8(recorded)
-    assert "time of torch-fp8 over torch-fp16" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "time of torch-fp8 over torch-fp16" in said and ", b32 " in said
+    eight_bits.fp8(recorded, batch=256)
+    said = capsys.readouterr().out
+    assert "time of torch-fp8 over torch-fp16" in said and ", b256 " in said and ", b32 " not in said
 
 
 def test_blocks_are_those_of_the_network_by_the_size_of_their_images(capsys):
