@@ -102,17 +102,16 @@ def mix_cycles(recorded: Results, warps: int = 2) -> dict[str, float]:
     return {mix: cycles for mix, cycles in found.items() if all(one.endswith(KINDS) for one in mix.split(" + "))}
 
 
-def mixes(recorded: Results, alone: bool = False) -> dict[str, float]:
-    """Print `mix_cycles`, beside mixes of several kinds the sum of their parts; return them. alone: without those."""
+def mixes(recorded: Results) -> dict[str, float]:
+    """Print `mix_cycles`, beside mixes of several kinds the sum of their parts; return them."""
     cycles = mix_cycles(recorded)
     print(f"cycles of a scheduler, {card_and_date(recorded, multiprocessor.records('mixes', recorded))}")
-    if not alone:
-        print(f"{'':<30}{'measured':>10}{'sum of parts':>14}")
+    print(f"{'':<30}{'measured':>10}{'sum of parts':>14}")
     for mix, measured in cycles.items():
         parts = mix.split(" + ")
         if len(parts) == 1:
             print(f"{mix:<30}{measured:>10.1f}")
-        elif not alone:
+        else:
             print(f"{mix:<30}{measured:>10.1f}{sum(_of_part(part, cycles) for part in parts):>14.1f}")
     return cycles
 

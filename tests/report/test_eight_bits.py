@@ -134,5 +134,3 @@ def test_mixes_stand_beside_the_sum_of_their_parts(capsys):
     assert eight_bits.mixes(Results(runs, found)) == parts | whole
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2].split()[-2:] == ["9.0", "9.0"] and lines[-1].split()[-2:] == ["7.0", "8.0"]
-    eight_bits.mixes(Results(runs, found), alone=True)
-    assert capsys.readouterr().out.count("\n") == 4
