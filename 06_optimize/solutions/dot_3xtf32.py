@@ -7,7 +7,7 @@ def dot_3xtf32(a, b):
 
     Each number is split in two. high: the number rounded to 10 bits of fraction; that is, half
     of the last of them, 0x1000, is added to the bits of the float, and the 13 bits behind it
-    become 0. low: what is lacking, a float32, of which tensor cores ignore the last 13 bits.
+    become 0. low: what is lacking, a float32, its last 13 bits set to 0 as well.
     Three of the four products of parts count: not low · low. x.view(np.uint32) are the bits of
     a float32 array, bits.view(np.float32) the floats of bits.
     """

@@ -11,7 +11,7 @@ from ..report import plots, tables
 from ..report.plots import INK
 from .canvas import BLUE, GREY, ORANGE, Drawing
 
-SHOWN_S, BEFORE_S = 0.6, 0.1  # of the sensor's timeline
+SHOWN_S, BEFORE_S = 0.7, 0.1  # of the sensor's timeline
 
 
 def power_sensor(cases: Mapping[str, tuple[ModelledCard, float]]) -> Drawing:
