@@ -6,7 +6,7 @@
 // Blocks of 64 threads, one thread per number; a, x, h, y are (n), w is (n, 3). The launch is
 // cooperative, so all blocks are resident. grid_barrier(&counter) waits for the whole grid.
 // The weights w depend on no phase: each block copies those of its numbers to s before the
-// barrier, so that they arrive while phase 1 computes. One barrier is enough.
+// barrier; a plain copy is enough. One barrier is enough, too.
 __device__ unsigned counter;  // of the barrier: 0 before its first use, and never reset
 
 extern "C" __global__ void two_phases(const float* x, const float* a, float* h,
