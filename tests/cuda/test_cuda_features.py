@@ -912,28 +912,36 @@ def test_a_nan_loses_against_a_number_in_min_and_max():
 def test_integer_intrinsics():
     source = r"""
     extern "C" __global__ void k(const unsigned* x, unsigned* y) {
-        unsigned a = x[2 * threadIdx.x], b = x[2 * threadIdx.x + 1], *o = y + 14 * threadIdx.x;
+        unsigned a = x[2 * threadIdx.x], b = x[2 * threadIdx.x + 1], *o = y + 17 * threadIdx.x;
         o[0] = __popc(a); o[1] = __clz(a); o[2] = __ffs(a); o[3] = __brev(a); o[4] = __umulhi(a, b); o[5] = __mulhi((int)a, (int)b);
         o[6] = __byte_perm(a, b, 0x5140); o[7] = __funnelshift_l(a, b, 7); o[8] = __funnelshift_r(a, b, 9);
         o[9] = __dp4a((int)a, (int)b, 5); o[10] = __popcll((unsigned long long)a << 32 | b); o[11] = __mul24((int)a, (int)b);
-        o[12] = __clzll((long long)b); o[13] = __ffsll((long long)a << 7);
+        o[12] = __clzll((long long)b); o[13] = __ffsll((long long)a << 7); o[14] = __dp4a(a, b, 5u);
+        o[15] = __dp4a(*(char4*)&a, *(char4*)&b, 5); o[16] = __dp4a(*(uchar4*)&a, *(uchar4*)&b, 5u);
     }"""
     rng = np.random.default_rng(10)
     x = np.concatenate([[[0, 0], [1, 2**31], [2**32 - 1, 3]], rng.integers(0, 2**32, (30, 2))]).astype(np.uint32)
-    _, y = launch(source, "k", (1,), (33,), x, np.zeros((33, 14), np.uint32))
+    _, y = launch(source, "k", (1,), (33,), x, np.zeros((33, 17), np.uint32))
     for (a, b), o in zip(x.tolist(), y.tolist(), strict=True):
         signed = [v - 2**32 if v >> 31 else v for v in (a, b)]
         low24 = [(v & 0xFFFFFF) - (1 << 24 if v >> 23 & 1 else 0) for v in (a, b)]
         octets = [np.array([v], np.uint32).view(np.int8).astype(int) for v in (a, b)]
+        dots = [int(x @ y) + 5 for x, y in (octets, [v & 255 for v in octets])]
         both = b << 32 | a
         perm = [a & 255, b & 255, a >> 8 & 255, b >> 8 & 255]
         expected = [
             a.bit_count(), 32 - a.bit_length(), (a & -a).bit_length(), int(f"{a:032b}"[::-1], 2), a * b >> 32,
             signed[0] * signed[1] >> 32, sum(v << 8 * i for i, v in enumerate(perm)), both << 7 >> 32, both >> 9,
-            int((octets[0] * octets[1]).sum()) + 5, a.bit_count() + b.bit_count(), low24[0] * low24[1], 64 - b.bit_length(),
-            (a << 7 & -(a << 7)).bit_length(),
+            dots[0], a.bit_count() + b.bit_count(), low24[0] * low24[1], 64 - b.bit_length(),
+            (a << 7 & -(a << 7)).bit_length(), dots[1], *dots,
         ]  # fmt: skip
         assert o == [v % 2**32 for v in expected]
+
+
+def test_dp4a_of_int_and_unsigned_does_not_compile():
+    source = """extern "C" __global__ void k(const unsigned* x, int* y) { y[0] = __dp4a(x[0], 1, 0); }"""
+    with pytest.raises(cuda.CompileError, match="__dp4a.*ambiguous"):
+        launch(source, "k", (1,), (1,), np.zeros(1, np.uint32), np.zeros(1, np.int32))
 
 
 def test_conversions_clamp():

@@ -176,8 +176,16 @@ SIM_INLINE unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
 SIM_INLINE unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return (unsigned)(((unsigned long long)high << 32 | low) >> (shift & 31));
 }
-// four 8-bit products added to a 32-bit sum
+// four 8-bit products added to a 32-bit sum; overloaded as in CUDA, where a call with int and unsigned does not compile
 SIM_INLINE int __dp4a(int a, int b, int sum) {
     for (int i = 0; i < 4; ++i) sum += (int)(signed char)(a >> 8 * i) * (int)(signed char)(b >> 8 * i);
     return sum;
+}
+SIM_INLINE unsigned __dp4a(unsigned a, unsigned b, unsigned sum) {
+    for (int i = 0; i < 4; ++i) sum += (a >> 8 * i & 255) * (b >> 8 * i & 255);
+    return sum;
+}
+SIM_INLINE int __dp4a(char4 a, char4 b, int sum) { return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+SIM_INLINE unsigned __dp4a(uchar4 a, uchar4 b, unsigned sum) {
+    return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
