@@ -247,12 +247,17 @@ def _is_empty(arg: Any) -> bool:
 
 
 def _filler(array: np.ndarray) -> np.ndarray:
-    """Distinctive values of both signs, deterministic, in the shape and dtype of the array."""
+    """Distinctive values of both signs, deterministic, in the shape and dtype of the array, none equal to its own."""
     random = np.random.default_rng(array.size)
+    if array.dtype.kind == "b":
+        return ~array
     if array.dtype.kind == "f":
         signs = np.where(np.arange(array.size) % 3 == 1, -1.0, 1.0)
-        return (signs * random.uniform(900, 1100, array.size)).reshape(array.shape).astype(array.dtype)
-    return random.integers(90, 110, array.shape).astype(array.dtype)
+        values = (signs * random.uniform(900, 1100, array.size)).reshape(array.shape).astype(array.dtype)
+    else:
+        values = random.integers(90, 110, array.shape).astype(array.dtype)
+    # equal ones would look unwritten where the result is the same number, too
+    return np.where(values == array, values + array.dtype.type(1), values)
 
 
 def _run_again(

@@ -52,7 +52,7 @@ def number_line(scale: float, zero_point: int, values: Sequence[float], codes: t
         text(axes, at(value), 1.0, f"{value:.3g}", 10.5, color=BLUE)
         arrow(axes, (at(value), 1.6), (left + (code - low + 1) * step, line - 0.5), BLUE)
         said.append(f"{value:.3g} gets code {code}, which stands for {(code - zero_point) * scale:.3g}")
-    words = f"scale {scale:g}: the distance of neighbouring numbers; zero point {zero_point}: the code of 0.0"
+    words = f"scale {scale:g}: the distance between neighbouring numbers; zero point {zero_point}: the code of 0.0"
     text(axes, left, 7.7, words, 10.5, ha="left", color=GREY)
     return Drawing(figure, f"A number line with the codes {low} to {high}; {words}. {'; '.join(said)}.")
 

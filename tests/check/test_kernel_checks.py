@@ -216,6 +216,22 @@ def test_outputs_are_written_and_inputs_are_not(body, said):
     assert said in outcome(body)[0]
 
 
+CODES = """extern "C" __global__ void codes(const signed char* in, signed char* out, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        if (i != 5 || !SKIP) out[i] = in[i];
+}
+"""
+
+
+@pytest.mark.parametrize("held", range(90, 111))
+def test_results_that_an_output_held_before_are_written(held):
+    """A check fills outputs twice: where both fillings are the right code, an element is not taken for unwritten."""
+    x, out = np.full(960, held, np.int8), np.full(960, held, np.int8)
+    launch(CODES, "codes", (1,), (64,), (x, out, 960), what="codes", outputs=(out,), options=("-DSKIP=0",))
+    with pytest.raises(Wrong, match=r"codes leaves out\[5\] unwritten \(1 of 960 elements\)"):
+        launch(CODES, "codes", (1,), (64,), (x, out, 960), what="codes", outputs=(out,), options=("-DSKIP=1",))
+
+
 def test_what_a_variable_keeps_from_launch_to_launch():
     body = "if (i < n) kept[i] += 2.0f * in[i], out[i] = kept[i];"
     what, hint = outcome(body, "__device__ float kept[128];\n")

@@ -26,8 +26,8 @@ def check(source):
         shape, args = ((blocks,), (32 * warps,)), (x, out, n)
         launch(source, "square_with_any_grid", *shape, args, what=what, hints=HINTS, outputs=(out,))
         with np.errstate(over="ignore", under="ignore"):
-            want = x * x
-        mistakes = [(x, "these are the numbers of in"), (x + x, "this is 2 * in[i]: out[i] is in[i] * in[i]")]
+            want, twice = x * x, x + x
+        mistakes = [(x, "these are the numbers of in"), (twice, "this is 2 * in[i]: out[i] is in[i] * in[i]")]
         compare(out, want, what=f"{what}: out", hint="out[i] is in[i] * in[i]", mistakes=mistakes)
         launches.append((what, shape, args))
 
