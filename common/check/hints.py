@@ -65,10 +65,12 @@ def _show(markdown: str) -> None:
 
         display(Markdown(markdown))
         return
-    for number, part in enumerate(markdown.replace("**", "").split("```")):
+    for number, part in enumerate(markdown.split("```")):
         if number % 2:
             print(f"```{part}```\n")
             continue
+        # bold in prose only: in code ** is a power
+        part = "`".join(text if i % 2 else text.replace("**", "") for i, text in enumerate(part.split("`")))
         for paragraph in filter(str.strip, part.split("\n\n")):
             prose = not paragraph.startswith(("    ", "-", "|"))
             print(textwrap.fill(paragraph.strip(), feedback.WIDTH) if prose else paragraph, end="\n\n")

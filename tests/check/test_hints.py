@@ -49,6 +49,14 @@ def test_one_more_at_each_call(folder, capsys):
     assert "hint 2 of 2" in shown(capsys)
 
 
+def test_a_power_in_code_is_no_bold_text(folder, capsys):
+    (folder.parent / "hints.md").write_text(HINTS.replace("Two of it.", "**Two** of it, not `x ** 2`."))
+    (folder.parents[1] / "solutions" / "double.py").write_text(SOLUTION.replace("2 * x", "(2 * x) ** 1"))
+    shown(capsys)
+    assert shown(capsys) == "double, hint 2 of 2\n\nTwo of it, not `x ** 2`.\n\n"
+    assert "    return (2 * x) ** 1\n" in shown(capsys)
+
+
 def test_the_furthest_hint_is_recorded(folder, capsys, monkeypatch):
     monkeypatch.setattr(progress, "_in_memory", {})
     for restart, number in ((False, 1), (False, 2), (True, 2), (False, 2), (False, 3)):
