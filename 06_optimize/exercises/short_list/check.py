@@ -39,6 +39,7 @@ def check(short_list):
     hint = (
         "down the ranking: taken if its cut has fewer than two so far and none of this shape, until there are `count`"
     )
+    compare([("a", A, (32, 2)), ("a", B, (32, 2))], 2, hint)  # names say nothing
     for length in (0, 1, 6, 15, 15, 80) * 10:
         cuts = [tuple(draw.choice([1, 2, 7, 112]) for _ in range(4)) for _ in range(draw.choice([1, 3, 12]))]
         shapes = [(draw.choice([32, 64, 1024]), draw.choice([2, 4, 8])) for _ in range(4)]
