@@ -1,8 +1,9 @@
 // int8_finish: what follows the sums of a convolution with a residual. acc (P, O) int32, with
 // the bias; residual and y (P, O) int8, multiplier (O) float. One thread per element.
 //   conv: round(acc · multiplier) + zero_point, clamped to −128 … 127
-//   y:    the sum of section 2 by two fma, the inner one with the residual, rounded. A ReLU6
-//         follows the addition: in codes y is clamped to low … high
+//   y:    the sum of section 2 by two fma, the inner one with the residual, then rounded to an
+//         integer. A ReLU6 follows the addition: in codes y is clamped to low … high
+// zero_point is that of conv; shift has that of y.
 extern "C" __global__ void int8_finish(const int* acc, const float* multiplier,
                                        const signed char* residual, signed char* y, int P,
                                        int O, int zero_point, int low, int high, float scale_a,

@@ -2,23 +2,19 @@
 
 eight_bits.inputs(recorded)   by batch size, fp16's time, the bytes and the multiply-adds of fused blocks
 eight_bits.table(recorded)    times and energy in int8 beside fp16
-eight_bits.blocks(batch)      times of fused blocks in int8 and in fp16, by the size of their images
 eight_bits.mixes(recorded)    cycles of a scheduler for instructions of int8 blocks, alone and together
 eight_bits.fp8(recorded)      1×1 convolutions of the 7×7 stage in fp16, int8 and fp8, by cuBLAS
 """
 
-import json
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from .. import topology
 from ..measure.roofline import Work
 from ..network.steps import fuse
 from ..network.work import work_of
-from ..optimize import tiles, tiles_int8
 from ..optimize.fusions import BlockStep, InvertedResidual
-from ..optimize.generate import Block, Tile
+from ..optimize.generate import Tile
 from . import multiprocessor
 from .results import Record, Results, find
 from .tables import NETWORK, card_and_date, fp16_beside_int8
@@ -55,45 +51,6 @@ def hidden_values(batch: int) -> int:
     blocks = [step.block for step in _fused(batch) if isinstance(step, BlockStep)]
     of_depthwise = (-(-b.height // b.stride) * -(-b.width // b.stride) * b.hidden for b in blocks)
     return batch * (sum(b.height * b.width * b.hidden for b in blocks) + sum(of_depthwise))
-
-
-def blocks(batch: int) -> dict[int, tuple[float, float]]:
-    """Print the times of MobileNetV2's blocks, by the rows of their images; return them: {rows: (int8, fp16)} in µs.
-
-    They are of the tiles that the course ships: each block alone, as `python -m common tune` timed it, fused, or as
-    separate kernels where these were chosen.
-    """
-    of_int8, of_fp16 = _shipped(tiles_int8.SHIPPED), _shipped(tiles.SHIPPED)["float16"]
-    counts: dict[int, int] = {}
-    times: dict[int, tuple[float, float]] = {}
-    for step in _fused(batch):
-        if isinstance(step, BlockStep):
-            block = step.block
-            found = of_int8[tiles_int8.key_of(_in_int8(block))], of_fp16[str(block)]
-            int8, fp16 = (_us(one[str(batch)]) for one in found)
-            before = times.get(block.height, (0.0, 0.0))
-            times[block.height] = before[0] + int8, before[1] + fp16
-            counts[block.height] = counts.get(block.height, 0) + 1
-    print(f"{'input':<10}{'blocks':>8}{'int8, µs':>12}{'fp16, µs':>12}{'int8 over fp16':>18}")
-    for rows, (int8, fp16) in times.items():
-        print(f"{f'{rows}×{rows}':<10}{counts[rows]:>8}{int8:>12.1f}{fp16:>12.1f}{int8 / fp16:>18.2f}")
-    return times
-
-
-def _us(found: dict[str, Any]) -> float:
-    """The time of what was chosen."""
-    us: float = found["us" if found["tile"] else "separate_us" if "separate_us" in found else "unfused_us"]
-    return us
-
-
-def _shipped(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["found"]
-    return found
-
-
-def _in_int8(block: Block) -> tiles_int8.Int8Block:
-    sizes = block.height, block.width, block.channels, block.hidden, block.outputs, block.stride
-    return tiles_int8.Int8Block(*sizes, block.expand != "none", *(block.image if block.expand == "stem" else ()))
 
 
 def mix_cycles(recorded: Results, warps: int = 2) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """What notebook 06/15 shows of records in int8 and fp8."""
 
-import json
 import math
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from common import topology
 from common.lab import left
 from common.measure.roofline import Peaks, arithmetic_us, memory_us
-from common.optimize import tiles_int8
 from common.report import eight_bits, results, tables
 from common.report.results import Results
 
@@ -54,20 +52,6 @@ def test_the_times_of_int8_stand_beside_those_of_fp16(capsys):
     eight_bits.fp8(recorded, batch=256)
     said = capsys.readouterr().out
     assert "time of torch-fp8 over torch-fp16" in said and ", b256 " in said and ", b32 " not in said
-
-
-def test_blocks_are_those_of_the_network_by_the_size_of_their_images(capsys):
-    times = eight_bits.blocks(1)
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = [(int(line[0].split("×")[0]), int(line[1])) for line in lines[1:]]
-    assert found == [(112, 2), (56, 2), (28, 3), (14, 7), (7, 3)]
-    of_int8 = json.loads(tiles_int8.SHIPPED.read_text())["found"]
-    first = [of_int8[f"112×112 {block}"]["1"]["us"] for block in ("3>32>16 stem 224×224", "16>96>24 stride 2")]
-    assert times[112][0] == pytest.approx(sum(first))
-    # blocks that were left to separate kernels have their time
-    separate = of_int8["7×7 160>960>160"]["256"], of_int8["7×7 160>960>320"]["256"]
-    assert all(one["tile"] is None for one in separate)
-    assert eight_bits.blocks(256)[7][0] == pytest.approx(2 * separate[0]["separate_us"] + separate[1]["separate_us"])
 
 
 def test_a_column_that_nothing_was_recorded_for_is_left_out_and_named(capsys):

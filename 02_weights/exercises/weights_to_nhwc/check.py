@@ -52,6 +52,7 @@ def check(weights_to_nhwc):
     more = "two outputs per input channel: groups is smaller than O, and each output still reads one input"
     compare((8, 1, 3, 2), 4, more)
     compare((6, 2, 3, 3), 3, grouped)
+    compare((3, 4, 2, 2), 1, dense, np.float16)  # a float32 has its numbers, too: only the dtype tells
     for _ in range(6):
         o, i, high, wide = (int(n) for n in random.integers(1, 7, 4))
         groups = int(random.integers(1, 5))

@@ -42,7 +42,7 @@ def check(blocks_per_sm):
     compare(1024, 72, 0, "the result is 0 if not even one block fits")
     compare(128, 32, 20_000, "shared memory limits the blocks, too")
     compare(64, 32, 8 * 1024, "the system reserves 1,024 bytes of shared memory per block")
-    compare(33, 32, 0, "a block has whole warps: 33 threads are 2 warps")
+    compare(65, 32, 0, "a block has whole warps: 65 threads are 3 warps")
     compare(96, 96, 0, "each scheduler has 16,384 registers, and a warp's registers lie in one scheduler")
     for _ in range(60):
         threads, registers = int(random.integers(1, 1025)), int(random.integers(16, 256))
